@@ -1,0 +1,48 @@
+/* The machines on disk: one folder a machine, its state always derived from the truth.
+ *
+ *   DATA/machines/<name>/machine.json  the spec
+ *                        disk.qcow2    its root (unless spec.root)
+ *                        lock          the supervisor holds a POSIX record lock on it for life
+ *                        ran           exists while a supervisor that was not stopped in
+ *                                      order may be or have been running: running or crashed
+ *                        console.log, supervisor.log
+ *   RUNTIME/<name>.sock                the supervisor's socket
+ */
+#ifndef GB_MACHINE_STORE_H
+#define GB_MACHINE_STORE_H
+
+#include "base/path.h"
+#include "machine/spec.h"
+
+enum gb_machine_state { GB_MACHINE_CREATED, GB_MACHINE_RUNNING, GB_MACHINE_STOPPED, GB_MACHINE_CRASHED };
+const char *gb_machine_state_name(enum gb_machine_state s);
+
+struct gb_machine_info {
+	enum gb_machine_state state;
+	pid_t supervisor; /* 0 when none */
+	char *last_error; /* owned; how the last run ended, "" if in order */
+	uint64_t disk_used; /* bytes on the host's disk */
+};
+void gb_machine_info_done(struct gb_machine_info *i);
+
+/* Make the folder with spec and disk; nothing is left on failure. GB_E_EXISTS when the name
+ * is taken. image_path: the image's root.ext4; NULL when spec->root is used. */
+int gb_machine_create(const struct gb_dirs *d, const struct gb_machine_spec *s,
+	const char *image_path, struct gb_err *err);
+/* GB_E_NOTFOUND names the nearest machine. A damaged machine.json is GB_E_PARSE (rm works). */
+int gb_machine_load(const struct gb_dirs *d, const char *name, struct gb_machine_spec *ret,
+	struct gb_err *err);
+/* Save a changed spec of a machine that is not running (GB_E_STATE); grows the disk. */
+int gb_machine_update(const struct gb_dirs *d, const struct gb_machine_spec *s, struct gb_err *err);
+int gb_machine_inspect(const struct gb_dirs *d, const char *name, struct gb_machine_info *ret,
+	struct gb_err *err);
+/* All names, sorted. */
+int gb_machine_names(const struct gb_dirs *d, struct gb_strv *ret, struct gb_err *err);
+/* Remove folder and socket. GB_E_STATE while it runs. Missing is GB_E_NOTFOUND. */
+int gb_machine_remove(const struct gb_dirs *d, const char *name, struct gb_err *err);
+/* The name of the machine that belongs to a folder: "<base>-<8 hex>", always the same. */
+int gb_machine_name_for(const char *directory, char **ret, struct gb_err *err);
+char *gb_machine_path(const struct gb_dirs *d, const char *name, const char *file); /* owned */
+char *gb_machine_socket(const struct gb_dirs *d, const char *name);                 /* owned */
+
+#endif
