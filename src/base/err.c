@@ -6,7 +6,11 @@
 
 static void set_message(struct gb_err *err, const char *fmt, va_list ap)
 {
-	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+	/* an argument may point into the message that is being replaced */
+	char text[sizeof(err->msg)];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	memcpy(err->msg, text, sizeof(text));
 }
 
 int gb_fail(struct gb_err *err, int code, const char *fmt, ...)
@@ -77,6 +81,7 @@ int gb_code_from_errno(int errnum)
 		return GB_E_EXISTS;
 	case EACCES:
 	case EPERM:
+	case EROFS:
 		return GB_E_DENIED;
 	case EMFILE:
 	case ENFILE:

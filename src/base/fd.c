@@ -83,15 +83,21 @@ int gb_fd_wait(int fd, short events, uint64_t deadline_ns, struct gb_err *err)
 
 int gb_file_read(int dirfd, const char *path, size_t max, struct gb_buf *ret, struct gb_err *err)
 {
-	gb_auto_fd fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+	/* not blocking: a FIFO laid where a file is expected must not hold us up */
+	gb_auto_fd fd = openat(dirfd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
 
 	if (fd < 0)
 		return gb_fail_sys(err, errno, "cannot open '%s'", path);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return gb_fail(err, GB_E_INVALID, "'%s' is not a regular file", path);
 	ret->max = max + 1;
 	for (;;) {
 		uint8_t *to = gb_buf_reserve(ret, GB_MIN((size_t)65536, max + 1 - ret->len));
 		ssize_t n;
 
+		if (ret->error == GB_E_NOMEM)
+			return gb_nomem(err);
 		if (!to || ret->len > max)
 			return gb_fail(err, GB_E_LIMIT, "'%s' is over %zu bytes", path, max);
 		n = read(fd, to, GB_MIN((size_t)65536, max + 1 - ret->len));
@@ -103,8 +109,6 @@ int gb_file_read(int dirfd, const char *path, size_t max, struct gb_buf *ret, st
 			break;
 		ret->len += (size_t)n;
 	}
-	if (ret->len > max)
-		return gb_fail(err, GB_E_LIMIT, "'%s' is over %zu bytes", path, max);
 	ret->max = max + 2;
 	gb_buf_add_byte(ret, 0);
 	if (ret->error)
@@ -133,7 +137,7 @@ int gb_file_write_atomic(int dirfd, const char *path, const void *data, size_t l
 	const char *slash = strrchr(path, '/');
 	int r;
 
-	if (asprintf(&tmp, "%s.%d.tmp", path, (int)getpid()) < 0)
+	if (asprintf(&tmp, "%s.%d.tmp", path, (int)gettid()) < 0)
 		return gb_nomem(err);
 	fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
@@ -177,18 +181,21 @@ int gb_unix_listen(const char *path, int *ret_fd, struct gb_err *err)
 {
 	struct sockaddr_un sa;
 	gb_auto_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	mode_t old;
+	struct stat st;
 	int r = unix_address(path, &sa, err);
 
 	if (r < 0)
 		return r;
 	if (fd < 0)
 		return gb_fail_sys(err, errno, "cannot make a socket");
-	unlink(path);
-	old = umask(0177);
-	r = bind(fd, (struct sockaddr *)&sa, sizeof(sa));
-	umask(old);
-	if (r < 0)
+	if (lstat(path, &st) == 0) {
+		if (!S_ISSOCK(st.st_mode))
+			return gb_fail(err, GB_E_EXISTS, "'%s' is not a socket", path);
+		unlink(path);
+	}
+	/* bind gives the socket's file the mode of the socket's inode; unlike a change of the
+	 * umask this is not seen by other threads */
+	if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
 		return gb_fail_sys(err, errno, "cannot bind '%s'", path);
 	if (listen(fd, 128) < 0)
 		return gb_fail_sys(err, errno, "cannot listen on '%s'", path);
@@ -267,6 +274,7 @@ int gb_fd_recv(int sock, uint8_t *tag, int *fds, size_t *count, struct gb_err *e
 	size_t room = *count;
 	ssize_t n;
 
+	*count = 0;
 	do {
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
@@ -274,7 +282,6 @@ int gb_fd_recv(int sock, uint8_t *tag, int *fds, size_t *count, struct gb_err *e
 		return gb_fail_sys(err, errno, "cannot receive descriptors");
 	if (n == 0)
 		return gb_fail(err, GB_E_CLOSED, "the other side is gone");
-	*count = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
 		size_t got = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		int fd;
@@ -288,6 +295,11 @@ int gb_fd_recv(int sock, uint8_t *tag, int *fds, size_t *count, struct gb_err *e
 			else
 				close(fd);
 		}
+	}
+	if (m.msg_flags & MSG_CTRUNC) {
+		while (*count)
+			close(fds[--*count]);
+		return gb_fail(err, GB_E_LIMIT, "too many descriptors at once");
 	}
 	return 0;
 }

@@ -35,6 +35,14 @@ void gb_log_to_fd(enum gb_log_level level, const char *line, void *data)
 	gb_fd_write_full(*(int *)data, text, (size_t)n, NULL);
 }
 
+/* What a guest or peer sent may be in the line: it must not forge lines or drive a terminal. */
+static void blank_controls(char *line)
+{
+	for (; *line; line++)
+		if ((unsigned char)*line < 0x20 || *line == 0x7f)
+			*line = *line == '\t' ? '\t' : '?';
+}
+
 void gb_log(enum gb_log_level level, const char *fmt, ...)
 {
 	char line[1024];
@@ -45,5 +53,6 @@ void gb_log(enum gb_log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
+	blank_controls(line);
 	log_state.sink(level, line, log_state.data);
 }

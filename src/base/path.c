@@ -15,7 +15,7 @@
 char *gb_path_join(const char *a, const char *b)
 {
 	char *s = NULL;
-	const char *slash = *a && a[strlen(a) - 1] == '/' ? "" : "/";
+	const char *slash = !*a || a[strlen(a) - 1] == '/' ? "" : "/";
 
 	if (asprintf(&s, "%s%s%s", a, slash, b) < 0)
 		return NULL;
@@ -63,6 +63,26 @@ int gb_mkdir_p(const char *path, mode_t mode, struct gb_err *err)
 	return make_one(copy, mode, err);
 }
 
+int gb_mkdir_private(const char *path, struct gb_err *err)
+{
+	struct stat st;
+	int r = gb_mkdir_p(path, 0700, err);
+
+	if (r < 0)
+		return r;
+	if (lstat(path, &st) < 0)
+		return gb_fail_sys(err, errno, "cannot look at '%s'", path);
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
+		return gb_fail(err, GB_E_DENIED,
+			"'%s' must be a folder of user %u that nobody else can write to", path,
+			(unsigned)geteuid());
+	return 0;
+}
+
+/* The kernel says EAGAIN when a rename raced with ".."; somebody who renames without end must
+ * not hold us up. */
+#define OPEN_IN_ROOT_MAX_TRIES 1000
+
 int gb_open_in_root(
 	int root, const char *path, int flags, mode_t mode, int *ret, struct gb_err *err)
 {
@@ -71,11 +91,13 @@ int gb_open_in_root(
 		.mode = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? mode : 0,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
+	int tries = 0;
 	long fd;
 
 	do {
 		fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
-	} while (fd < 0 && (errno == EINTR || errno == EAGAIN));
+	} while (fd < 0 && (errno == EINTR || errno == EAGAIN) &&
+		++tries < OPEN_IN_ROOT_MAX_TRIES);
 	if (fd < 0)
 		return gb_fail_sys(err, errno, "cannot open '%s'", path);
 	*ret = (int)fd;
@@ -188,18 +210,8 @@ void gb_dirs_done(struct gb_dirs *d)
 	memset(d, 0, sizeof(*d));
 }
 
-/* In order: a build tree, an installed command, a role that starts another role. */
-static int role_candidate(int i, const char *dir, const char *role, char **ret)
-{
-	switch (i) {
-	case 0:
-		return asprintf(ret, "%s/glovebox-%s", dir, role);
-	case 1:
-		return asprintf(ret, "%s/../libexec/glovebox/%s", dir, role);
-	default:
-		return asprintf(ret, "%s/%s", dir, role);
-	}
-}
+/* In order: a build tree (or a role that starts another role), an installed command. */
+static const char *const role_places[] = { "", "/../libexec/glovebox" };
 
 int gb_role_path(const char *role, char **ret, struct gb_err *err)
 {
@@ -207,18 +219,16 @@ int gb_role_path(const char *role, char **ret, struct gb_err *err)
 	char exe[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
-	if (libexec && *libexec) {
-		*ret = gb_path_join(libexec, role);
-		return *ret ? 0 : gb_nomem(err);
-	}
+	if (libexec && *libexec)
+		return asprintf(ret, "%s/glovebox-%s", libexec, role) < 0 ? gb_nomem(err) : 0;
 	if (n < 0)
 		return gb_fail_sys(err, errno, "cannot find this program's own path");
 	exe[n] = 0;
 	*strrchr(exe, '/') = 0;
-	for (int i = 0; i < 3; i++) {
+	for (size_t i = 0; i < GB_ARRAY_SIZE(role_places); i++) {
 		gb_auto_free char *path = NULL;
 
-		if (role_candidate(i, exe, role, &path) < 0)
+		if (asprintf(&path, "%s%s/glovebox-%s", exe, role_places[i], role) < 0)
 			return gb_nomem(err);
 		if (access(path, X_OK) == 0) {
 			*ret = gb_take_ptr(path);
@@ -226,6 +236,7 @@ int gb_role_path(const char *role, char **ret, struct gb_err *err)
 		}
 	}
 	return gb_fail(err, GB_E_NOTFOUND,
-		"helper program '%s' is neither in '%s' nor in '%s/../libexec/glovebox'", role,
-		exe, exe);
+		"helper program 'glovebox-%s' is neither in '%s' nor in "
+		"'%s/../libexec/glovebox'",
+		role, exe, exe);
 }

@@ -8,14 +8,18 @@
 
 #include <sys/types.h>
 
-/* "a/b", owned; NULL when memory is out. */
+/* "a/b" ("b" when a is empty), owned; NULL when memory is out. */
 char *gb_path_join(const char *a, const char *b);
 /* The part after the last slash; borrowed. */
 const char *gb_path_base(const char *path);
 /* mkdir -p; new folders get mode. An existing folder is fine. */
 int gb_mkdir_p(const char *path, mode_t mode, struct gb_err *err);
+/* As gb_mkdir_p with mode 0700, and GB_E_DENIED when what is there is a link, is another
+ * user's, or can be written to by others. For places where anybody may make files (/tmp). */
+int gb_mkdir_private(const char *path, struct gb_err *err);
 /* Open path relative to the folder root with openat2: ".." and absolute links resolve
- * inside root (RESOLVE_IN_ROOT), magic links never. flags as for open; CLOEXEC is added. */
+ * inside root (RESOLVE_IN_ROOT), magic links never. flags as for open; CLOEXEC is added.
+ * GB_E_BUSY when renames race with it without end. */
 int gb_open_in_root(
 	int root, const char *path, int flags, mode_t mode, int *ret, struct gb_err *err);
 /* Remove name below dirfd with everything in it, never following links. Missing is fine. */
@@ -34,7 +38,7 @@ int gb_dirs_init(struct gb_dirs *d, struct gb_err *err);
 void gb_dirs_done(struct gb_dirs *d);
 
 /* The full path (owned) of a helper program: beside this executable as "glovebox-ROLE"
- * (a build tree) or in ../libexec/glovebox/ROLE (installed); GLOVEBOX_LIBEXEC goes first.
+ * (a build tree) or in ../libexec/glovebox (installed); GLOVEBOX_LIBEXEC goes first.
  * GB_E_NOTFOUND says where it was looked for. */
 int gb_role_path(const char *role, char **ret, struct gb_err *err);
 

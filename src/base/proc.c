@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include <sys/wait.h>
 
 extern char **environ;
+
+#define SPAWN_MAX_FDS 32
 
 static int highest_target(const struct gb_spawn *s)
 {
@@ -24,31 +27,39 @@ static int highest_target(const struct gb_spawn *s)
 	return top;
 }
 
+/* What the child could not do, sent through the pipe that exec closes. */
+enum spawn_step { STEP_DESCRIPTORS = 1, STEP_FOLDER = 2, STEP_EXEC = 3 };
+struct spawn_report {
+	int step;
+	int why; /* errno */
+};
+
 /* In the child: move all sources above every target first, so that no dup2 overwrites a
  * source that is still needed; then close everything else. */
-static int child_descriptors(const struct gb_spawn *s, int report)
+static int child_descriptors(const struct gb_spawn *s, int *report)
 {
 	int top = highest_target(s);
-	int high[32];
+	int high[SPAWN_MAX_FDS];
+	int moved = fcntl(*report, F_DUPFD_CLOEXEC, top + 1);
 	int null;
 
-	if (s->fd_count > GB_ARRAY_SIZE(high))
-		return -EMFILE;
-	report = fcntl(report, F_DUPFD_CLOEXEC, top + 1);
-	if (report < 0)
-		return -errno;
+	if (moved < 0)
+		return -1;
+	*report = moved;
 	for (size_t i = 0; i < s->fd_count; i++) {
 		high[i] = fcntl(s->fds[i].from, F_DUPFD_CLOEXEC, top + 1);
 		if (high[i] < 0)
-			return -errno;
+			return -1;
 	}
 	null = open("/dev/null", O_RDWR);
-	for (int fd = 0; fd <= 2 && null >= 0; fd++)
-		if (null != fd)
-			dup2(null, fd);
+	if (null < 0)
+		return -1;
+	for (int fd = 0; fd <= 2; fd++)
+		if (null != fd && dup2(null, fd) < 0)
+			return -1;
 	for (size_t i = 0; i < s->fd_count; i++)
 		if (dup2(high[i], s->fds[i].to) < 0)
-			return -errno;
+			return -1;
 	for (int fd = 3; fd <= top; fd++) {
 		bool wanted = false;
 
@@ -57,8 +68,7 @@ static int child_descriptors(const struct gb_spawn *s, int report)
 		if (!wanted)
 			close(fd);
 	}
-	syscall(SYS_close_range, top + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-	return report;
+	return (int)syscall(SYS_close_range, top + 1, ~0U, CLOSE_RANGE_CLOEXEC);
 }
 
 static void child_signals(void)
@@ -74,26 +84,59 @@ static void child_signals(void)
 static __attribute__((noreturn)) void run_child(
 	const struct gb_spawn *s, int report, pid_t parent)
 {
-	int why;
+	struct spawn_report failed = { 0 };
 
 	child_signals();
 	if (s->new_session)
 		setsid();
-	/* the parent may have died before prctl took hold */
+	/* the parent may have died before prctl took hold: nobody is left to report to */
 	if (s->die_with_parent &&
 		(prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent))
 		_exit(127);
-	report = child_descriptors(s, report);
-	if (report < 0)
-		_exit(127);
-	if (s->cwd && chdir(s->cwd) < 0)
-		goto fail;
-	execvpe(s->argv[0], s->argv, s->envp ? s->envp : environ);
-fail:
-	why = errno;
-	if (write(report, &why, sizeof(why)) < 0)
+	if (child_descriptors(s, &report) < 0) {
+		failed.step = STEP_DESCRIPTORS;
+	} else if (s->cwd && chdir(s->cwd) < 0) {
+		failed.step = STEP_FOLDER;
+	} else {
+		execvpe(s->argv[0], s->argv, s->envp ? s->envp : environ);
+		failed.step = STEP_EXEC;
+	}
+	failed.why = errno;
+	if (write(report, &failed, sizeof(failed)) < 0)
 		_exit(126);
 	_exit(127);
+}
+
+static int spawn_failed(
+	const struct gb_spawn *s, const struct spawn_report *failed, struct gb_err *err)
+{
+	if (failed->step == STEP_FOLDER)
+		return gb_fail_sys(err, failed->why, "cannot run '%s' in folder '%s'",
+			s->argv[0], s->cwd);
+	if (failed->step == STEP_DESCRIPTORS)
+		return gb_fail_sys(err, failed->why, "cannot pass descriptors to '%s'",
+			s->argv[0]);
+	return gb_fail_sys(err, failed->why, "cannot run '%s'", s->argv[0]);
+}
+
+/* The child starts with all signals blocked, so that no handler of ours runs in it. */
+static pid_t fork_blocked(const struct gb_spawn *s, int report)
+{
+	pid_t parent = getpid();
+	sigset_t all;
+	sigset_t old;
+	pid_t pid;
+	int saved;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = fork();
+	saved = errno;
+	if (pid == 0)
+		run_child(s, report, parent);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = saved;
+	return pid;
 }
 
 int gb_spawn(const struct gb_spawn *s, pid_t *ret_pid, struct gb_err *err)
@@ -101,27 +144,27 @@ int gb_spawn(const struct gb_spawn *s, pid_t *ret_pid, struct gb_err *err)
 	gb_auto_fd report_read = -1;
 	gb_auto_fd report_write = -1;
 	int pipe_fds[2];
-	pid_t parent = getpid();
+	struct spawn_report failed = { 0 };
 	pid_t pid;
-	int why = 0;
 	size_t got = 0;
 
+	if (s->fd_count > SPAWN_MAX_FDS)
+		return gb_fail(err, GB_E_LIMIT, "over %d descriptors for '%s'", SPAWN_MAX_FDS,
+			s->argv[0]);
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return gb_fail_sys(err, errno, "cannot make a pipe");
 	report_read = pipe_fds[0];
 	report_write = pipe_fds[1];
-	pid = fork();
+	pid = fork_blocked(s, report_write);
 	if (pid < 0)
 		return gb_fail_sys(err, errno, "cannot fork");
-	if (pid == 0)
-		run_child(s, report_write, parent);
 	gb_fd_close(&report_write);
-	if (gb_fd_read_full(report_read, &why, sizeof(why), &got, NULL) == 0 && got == 0) {
+	if (gb_fd_read_full(report_read, &failed, sizeof(failed), &got, NULL) == 0 && got == 0) {
 		*ret_pid = pid;
 		return 0;
 	}
 	gb_kill_child(pid);
-	return gb_fail_sys(err, why, "cannot run '%s'", s->argv[0]);
+	return spawn_failed(s, &failed, err);
 }
 
 int gb_wait_child(pid_t pid, uint64_t deadline_ns, int *ret_status, struct gb_err *err)
@@ -142,6 +185,8 @@ int gb_wait_child(pid_t pid, uint64_t deadline_ns, int *ret_status, struct gb_er
 
 void gb_kill_child(pid_t pid)
 {
+	if (pid <= 0)
+		return;
 	kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;

@@ -28,7 +28,7 @@ struct gb_spawn {
 int gb_spawn(const struct gb_spawn *s, pid_t *ret_pid, struct gb_err *err);
 /* Wait for a child until the deadline (ns of CLOCK_MONOTONIC). *ret_status as waitpid. */
 int gb_wait_child(pid_t pid, uint64_t deadline_ns, int *ret_status, struct gb_err *err);
-/* SIGKILL and reap. */
+/* SIGKILL and reap. Nothing for a pid of 0 or less. */
 void gb_kill_child(pid_t pid);
 /* "exited with 3" or "killed by signal 9 (Killed)", cut to size. */
 void gb_describe_status(int status, char *text, size_t size);

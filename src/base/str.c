@@ -188,31 +188,37 @@ int gb_parse_duration_ms(const char *s, uint64_t max, uint64_t *ret, struct gb_e
 	if (*p == '.') {
 		uint64_t place = 100;
 
+		if (!isdigit((unsigned char)p[1]))
+			return gb_fail(err, GB_E_PARSE,
+				"'%s' is not a duration (such as 1.5, 30s or 2m)", s);
 		for (p++; isdigit((unsigned char)*p); p++, place /= 10)
 			frac += (uint64_t)(*p - '0') * place;
 	}
 	for (size_t i = 0; i < GB_ARRAY_SIZE(units); i++) {
 		if (strcmp(p, units[i].suffix))
 			continue;
-		if (whole > max / units[i].ms)
+		/* cannot overflow: see the bound on whole */
+		whole = whole * units[i].ms + frac * units[i].ms / 1000;
+		if (whole > max)
 			return gb_fail(err, GB_E_LIMIT, "'%s' is too long", s);
-		*ret = whole * units[i].ms + frac * units[i].ms / 1000;
+		*ret = whole;
 		return 0;
 	}
 	return gb_fail(
 		err, GB_E_PARSE, "'%s' is not a duration (such as 1.5, 30s or 2m)", s);
 }
 
+#define NAME_MAX_LEN 63
+
 bool gb_name_valid(const char *s)
 {
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 	size_t n = strlen(s);
 
-	if (n < 1 || n > 63 || !isalnum((unsigned char)s[0]))
+	if (n < 1 || n > NAME_MAX_LEN || strchr("_.-", s[0]))
 		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)s[i]) && !strchr("_.-", s[i]))
-			return false;
-	return true;
+	return strspn(s, allowed) == n;
 }
 
 #define NEAREST_MAX_LEN 40

@@ -96,11 +96,12 @@ void gb_frame_reader_filled(struct gb_frame_reader *r, size_t n)
 
 int gb_frame_reader_next(struct gb_frame_reader *r, struct gb_frame *ret, struct gb_err *err)
 {
-	const uint8_t *p = r->in.data + r->taken;
 	size_t have = r->in.len - r->taken;
+	const uint8_t *p;
 
 	if (have < GB_FRAME_HEADER)
 		return 0;
+	p = r->in.data + r->taken;
 	ret->length = get_le(p, 4);
 	ret->type = p[4];
 	ret->flags = p[5];

@@ -45,7 +45,8 @@
 	X(BENCH_RESULT, 24, "G>S>C: gb_msg_bench_result, last frame of the request")     \
 	X(FUSE, 25, "G<>H on the share port: one raw FUSE message; stream is the share") \
 	X(FUSE_GONE, 26, "G>H: the share with this stream number was unmounted")       \
-	X(OWNER, 27, "S>H on its control socket: who owns what is shared: gb_msg_owner")
+	X(OWNER, 27, "S>H on its control socket: who owns what is shared: gb_msg_owner") \
+	X(NOTE, 28, "S>C: a line for people (progress, disk full): gb_msg_note")
 
 enum gb_frame_type {
 #define X(name, value, text) GB_FRAME_##name = value,
@@ -73,7 +74,7 @@ struct gb_frame {
 void gb_frame_put_header(uint8_t *out, const struct gb_frame *f);
 /* Append a whole frame. Payload longer than GB_FRAME_MAX sets b->error = GB_E_LIMIT. */
 void gb_frame_add(struct gb_buf *b, const struct gb_frame *f);
-/* "EXEC", or "type 99". */
+/* "EXEC"; NULL for a type that does not exist. */
 const char *gb_frame_type_name(uint8_t type);
 
 /* Reassembles frames from pieces. Holds at most one frame beyond what was asked for. */
@@ -88,7 +89,8 @@ void gb_frame_reader_done(struct gb_frame_reader *r);
 uint8_t *gb_frame_reader_room(struct gb_frame_reader *r, size_t *room);
 void gb_frame_reader_filled(struct gb_frame_reader *r, size_t n);
 /* 1 and *ret filled; 0 when more bytes are needed; GB_E_PROTOCOL when length or type is
- * impossible (the connection must be dropped then). */
+ * impossible (the connection must be dropped then; asked again, it says so again). Take all
+ * that it has before asking for room. */
 int gb_frame_reader_next(struct gb_frame_reader *r, struct gb_frame *ret, struct gb_err *err);
 
 #endif

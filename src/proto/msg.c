@@ -30,6 +30,7 @@
 #define FIELD_bench(k, n)         ROW(bench, k, n)
 #define FIELD_bench_result(k, n)  ROW(bench_result, k, n)
 #define FIELD_owner(k, n)         ROW(owner, k, n)
+#define FIELD_note(k, n)          ROW(note, k, n)
 #define FIELD_entry(k, n)         ROW(entry, k, n)
 GB_MESSAGES(GB_MSG_DEFINE)
 
@@ -85,6 +86,10 @@ static void encode_field(const struct gb_msg_field *f, const void *at, struct gb
 		add_str(b, *(char *const *)at);
 		break;
 	case GB_KIND_bytes:
+		if (bytes->len > GB_FRAME_MAX) {
+			b->error = GB_E_LIMIT;
+			break;
+		}
 		add_u32(b, (uint32_t)bytes->len);
 		gb_buf_add(b, bytes->data, bytes->len);
 		break;
@@ -302,6 +307,10 @@ int gb_msg_take_error(const uint8_t *payload, size_t len, struct gb_err *err)
 
 	if (r < 0)
 		return r;
+	/* a hostile peer's words go to a person's terminal */
+	for (char *p = m.text; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = '?';
 	code = (int)m.code;
 	if (code >= 0 || code < GB_E_PROTOCOL)
 		return gb_fail(err, GB_E_PROTOCOL, "error message with the code %d", code);
@@ -325,14 +334,16 @@ void gb_msg_add_hello(struct gb_buf *b, const char *role)
 int gb_msg_check_hello(const uint8_t *payload, size_t len, const char *peer, struct gb_err *err)
 {
 	gb_auto_done(gb_msg_hello) m = { 0 };
-	int r = gb_msg_hello_decode(payload, len, &m, err);
+	struct cursor c = { payload, len };
+	uint32_t version;
+	int r;
 
-	if (r < 0)
-		return gb_wrap(err, r, "%s", peer);
-	if (m.version != GB_FRAME_VERSION)
+	/* before the rest is decoded: another version may have other fields after it */
+	if (take_u32(&c, &version) && version != GB_FRAME_VERSION)
 		return gb_fail(err, GB_E_PROTOCOL,
 			"%s speaks protocol version %u, this program speaks %u: "
 			"stop the machine and start it again with this version",
-			peer, m.version, GB_FRAME_VERSION);
-	return 0;
+			peer, version, GB_FRAME_VERSION);
+	r = gb_msg_hello_decode(payload, len, &m, err);
+	return r < 0 ? gb_wrap(err, r, "%s", peer) : 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define TREE_PATH_MAX 4095
+#define MTIME_NS_MAX  999999999u
 
 void gb_tree_add(struct gb_buf *b, const struct gb_msg_entry *e)
 {
@@ -57,14 +58,21 @@ static int check_entry(const struct gb_tree_reader *r, struct gb_err *err)
 
 	if (e->kind > GB_TREE_FIFO)
 		return gb_fail(err, GB_E_PROTOCOL, "tree entry of unknown kind %u", e->kind);
+	if (e->kind == GB_TREE_END && r->records == 0)
+		return gb_fail(err, GB_E_PROTOCOL, "tree without an entry");
 	if (e->kind == GB_TREE_END)
 		return 0;
 	if (!gb_tree_path_ok(e->path))
 		return gb_fail(err, GB_E_PROTOCOL, "tree entry with the path '%s'", e->path);
-	if (!*e->path != (r->records == 0))
+	if (!*e->path != (r->records == 0) || (r->records && r->root_kind != GB_TREE_DIR))
 		return gb_fail(err, GB_E_PROTOCOL, "tree entries out of order");
 	if (e->kind != GB_TREE_FILE && e->size)
 		return gb_fail(err, GB_E_PROTOCOL, "tree entry '%s' has content", e->path);
+	if (e->kind == GB_TREE_LINK && !*e->link)
+		return gb_fail(err, GB_E_PROTOCOL, "tree entry '%s' links nowhere", e->path);
+	/* beyond it are the values by which utimensat means "now" and "leave it" */
+	if (e->mtime_ns > MTIME_NS_MAX)
+		return gb_fail(err, GB_E_PROTOCOL, "tree entry '%s' has no proper time", e->path);
 	return 0;
 }
 
@@ -115,7 +123,8 @@ static int take_record(struct gb_tree_reader *r, size_t record, const struct gb_
 		r->ended = true;
 		return 0;
 	}
-	r->records++;
+	if (r->records++ == 0)
+		r->root_kind = r->now.kind;
 	r->content_left = r->now.size;
 	code = ops->entry(ctx, &r->now, err);
 	if (code == 0 && r->now.kind == GB_TREE_FILE && r->content_left == 0)
@@ -137,7 +146,7 @@ static int take_content(struct gb_tree_reader *r, const uint8_t **data, size_t *
 	return code;
 }
 
-int gb_tree_reader_feed(struct gb_tree_reader *r, const uint8_t *data, size_t len,
+static int feed(struct gb_tree_reader *r, const uint8_t *data, size_t len,
 	const struct gb_tree_ops *ops, void *ctx, struct gb_err *err)
 {
 	while (len) {
@@ -157,4 +166,16 @@ int gb_tree_reader_feed(struct gb_tree_reader *r, const uint8_t *data, size_t le
 			return code;
 	}
 	return 0;
+}
+
+int gb_tree_reader_feed(struct gb_tree_reader *r, const uint8_t *data, size_t len,
+	const struct gb_tree_ops *ops, void *ctx, struct gb_err *err)
+{
+	int code;
+
+	if (r->failed)
+		return gb_fail(err, GB_E_PROTOCOL, "this tree failed before");
+	code = feed(r, data, len, ops, ctx, err);
+	r->failed = code < 0;
+	return code;
 }

@@ -2,7 +2,7 @@
  * gb_msg_entry of that length, and for files entry.size bytes of content.
  *
  * The first record is the thing itself with an empty path; below a folder, paths are relative
- * to it ("a", "a/b"), parents before children. Who writes them checks every path with
+ * to it ("a", "a/b"), parents before children; below anything else nothing follows. Who writes them checks every path with
  * gb_tree_path_ok and resolves it below the destination without following links. A record of
  * kind END closes the stream; anything else at its end means that it was cut. */
 #ifndef GB_PROTO_TREE_H
@@ -25,7 +25,9 @@ struct gb_tree_reader {
 	struct gb_msg_entry now; /* owned: the record whose content is being read */
 	uint64_t content_left;
 	bool ended;              /* END was read */
-	size_t records;
+	bool failed;             /* an error ended the reading */
+	uint32_t root_kind;      /* of the first record */
+	uint64_t records;
 };
 /* Callbacks return 0 or a negative code with err filled, which ends the reading. */
 struct gb_tree_ops {
