@@ -30,5 +30,8 @@ int gb_image_list(const char *data_dir, int (*each)(void *ctx, const struct gb_i
 /* Remove a name; the image goes with its last name, or whole when ref is a digest. The
  * caller has checked that no machine uses it. */
 int gb_image_remove(const char *data_dir, const char *ref, struct gb_err *err);
+/* Let name lead to an image that is there; a name that led elsewhere moves. */
+int gb_image_set_name(const char *data_dir, const char *name, const char *digest,
+	struct gb_err *err);
 
 #endif

@@ -1,0 +1,176 @@
+#include "../store/scratch.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "image/disk/clone.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static char base[300];
+static char dest[300];
+
+static int setup(void **state)
+{
+	gb_auto_fd fd = -1;
+
+	if (scratch_setup(state) < 0)
+		return -1;
+	snprintf(base, sizeof(base), "%s/base", scratch);
+	snprintf(dest, sizeof(dest), "%s/disk.qcow2", scratch);
+	fd = open(base, O_RDWR | O_CREAT | O_CLOEXEC, 0444);
+	return fd >= 0 && ftruncate(fd, 64 << 20) == 0 &&
+			       pwrite(fd, "hello", 5, 12345) == 5
+		       ? 0
+		       : -1;
+}
+
+static int no_dest(void **state)
+{
+	(void)state;
+	unlink(dest);
+	return 0;
+}
+
+/* Exit status of a shell command; output is thrown away. */
+static int sh(const char *format, const char *arg)
+{
+	char line[1000];
+	int status;
+	pid_t pid;
+
+	snprintf(line, sizeof(line), format, arg);
+	pid = fork();
+	if (pid == 0) {
+		execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+		_exit(127);
+	}
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status)
+								    : -1;
+}
+
+static bool have_qemu_img(void)
+{
+	if (sh("command -v qemu-img >/dev/null%s", "") == 0)
+		return true;
+	print_message("no qemu-img: not checked by it\n");
+	return false;
+}
+
+static const uint64_t sizes[] = {64 << 20, (64 << 20) + 512, UINT64_C(20) << 30,
+	UINT64_C(1) << 40, UINT64_C(16) << 40};
+
+static void every_size_is_small_and_clean(void **state)
+{
+	struct gb_err err;
+	struct stat st;
+	uint64_t got;
+
+	(void)state;
+	for (size_t i = 0; i < GB_ARRAY_SIZE(sizes); i++) {
+		unlink(dest);
+		assert_int_equal(gb_disk_clone(base, dest, sizes[i], &err), 0);
+		assert_int_equal(stat(dest, &st), 0);
+		assert_int_equal(st.st_mode & 07777, 0600);
+		assert_true(st.st_blocks * 512 <= 64 << 10);
+		assert_int_equal(gb_disk_size(dest, &got, &err), 0);
+		assert_true(got == sizes[i]);
+		if (have_qemu_img()) {
+			assert_int_equal(sh("qemu-img check -q '%s'", dest), 0);
+			assert_int_equal(sh("qemu-img info '%s' | grep -q 'backing file "
+					    "format: raw'",
+						 dest),
+				0);
+		}
+	}
+}
+
+static void it_reads_as_its_base_and_keeps_what_is_written(void **state)
+{
+	(void)state;
+	if (!have_qemu_img() || sh("command -v qemu-io >/dev/null%s", "") != 0)
+		skip();
+	assert_int_equal(gb_disk_clone(base, dest, UINT64_C(20) << 30, NULL), 0);
+	assert_int_equal(sh("qemu-io -c 'read -P 0x68 12345 1' -c 'write -P 7 19G 1M' "
+			    "-c 'write -P 9 1M 64k' '%s' | grep -q 'wrote 65536/65536'",
+				 dest),
+		0);
+	assert_int_equal(gb_disk_grow(dest, UINT64_C(2) << 40, NULL), 0);
+	assert_int_equal(sh("qemu-img check -q '%s'", dest), 0);
+	assert_int_equal(sh("qemu-io -c 'read -P 7 19G 1M' -c 'read -P 9 1M 64k' "
+			    "-c 'write -P 3 1900G 64k' -c 'read -P 3 1900G 64k' '%s' | "
+			    "{ ! grep -qi 'failed\\|error'; }",
+				 dest),
+		0);
+	assert_int_equal(sh("qemu-img check -q '%s'", dest), 0);
+}
+
+static void refusals_leave_nothing(void **state)
+{
+	struct gb_err err;
+
+	(void)state;
+	assert_int_equal(gb_disk_clone(base, dest, 32 << 20, &err), GB_E_INVALID);
+	assert_non_null(strstr(err.msg, "64 MiB"));
+	assert_int_equal(gb_disk_clone(base, dest, (64 << 20) + 1, &err), GB_E_INVALID);
+	assert_int_equal(
+		gb_disk_clone(base, dest, (UINT64_C(16) << 40) + 512, &err), GB_E_LIMIT);
+	assert_int_equal(gb_disk_clone("relative", dest, 64 << 20, &err), GB_E_INVALID);
+	assert_int_equal(
+		gb_disk_clone("/nonexistent/x", dest, 64 << 20, &err), GB_E_NOTFOUND);
+	assert_int_equal(scratch_entries(), 1);
+	assert_int_equal(gb_disk_clone(base, dest, 64 << 20, &err), 0);
+	assert_int_equal(gb_disk_clone(base, dest, 64 << 20, &err), GB_E_EXISTS);
+	assert_int_equal(scratch_entries(), 2);
+}
+
+static void it_only_grows(void **state)
+{
+	struct gb_err err;
+	uint64_t got;
+
+	(void)state;
+	assert_int_equal(gb_disk_clone(base, dest, 128 << 20, NULL), 0);
+	assert_int_equal(gb_disk_grow(dest, 64 << 20, &err), GB_E_INVALID);
+	assert_int_equal(gb_disk_grow(dest, 128 << 20, &err), 0);
+	assert_int_equal(gb_disk_grow(dest, UINT64_C(16) << 40, &err), 0);
+	assert_int_equal(
+		gb_disk_grow(dest, (UINT64_C(16) << 40) + 512, &err), GB_E_LIMIT);
+	assert_int_equal(gb_disk_size(dest, &got, NULL), 0);
+	assert_true(got == UINT64_C(16) << 40);
+	assert_int_equal(gb_disk_grow(base, 128 << 20, &err),
+		geteuid() == 0 ? GB_E_PARSE : GB_E_DENIED);
+}
+
+static void a_lock_is_exclusive_and_names_its_holder(void **state)
+{
+	char self[32];
+	struct gb_err err;
+	int a = -1;
+	int b = -1;
+
+	(void)state;
+	assert_int_equal(gb_disk_clone(base, dest, 128 << 20, NULL), 0);
+	assert_int_equal(gb_disk_lock(dest, &a, &err), 0);
+	assert_int_equal(gb_disk_lock(dest, &b, &err), GB_E_BUSY);
+	snprintf(self, sizeof(self), "process %d", (int)getpid());
+	assert_non_null(strstr(err.msg, self));
+	assert_int_equal(gb_disk_grow(dest, 256 << 20, &err), GB_E_BUSY);
+	close(a);
+	assert_int_equal(gb_disk_lock(dest, &b, &err), 0);
+	close(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(every_size_is_small_and_clean, no_dest),
+		cmocka_unit_test_setup(
+			it_reads_as_its_base_and_keeps_what_is_written, no_dest),
+		cmocka_unit_test_setup(refusals_leave_nothing, no_dest),
+		cmocka_unit_test_setup(it_only_grows, no_dest),
+		cmocka_unit_test_setup(a_lock_is_exclusive_and_names_its_holder, no_dest),
+	};
+
+	return cmocka_run_group_tests_name("clone", tests, setup, scratch_teardown);
+}
