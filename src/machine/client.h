@@ -39,6 +39,8 @@ struct gb_exec_io {
 	int in, out, err;
 	int winch_fd;
 	int signal_fd;
+	gb_client_progress note; /* lines for people that come meanwhile; may be NULL */
+	void *note_ctx;
 };
 int gb_client_exec(struct gb_client *c, const struct gb_msg_exec *msg, const struct gb_exec_io *io,
 	struct gb_msg_exit *ret, struct gb_err *err);

@@ -3,8 +3,8 @@
  *   DATA/machines/<name>/machine.json  the spec
  *                        disk.qcow2    its root (unless spec.root)
  *                        lock          the supervisor holds a POSIX record lock on it for life
- *                        ran           exists while a supervisor that was not stopped in
- *                                      order may be or have been running: running or crashed
+ *                        last          how the last run ended: absent before the first,
+ *                                      "ok" after an orderly stop, else what went wrong
  *                        console.log, supervisor.log
  *   RUNTIME/<name>.sock                the supervisor's socket
  */
@@ -38,6 +38,21 @@ int gb_machine_inspect(const struct gb_dirs *d, const char *name, struct gb_mach
 	struct gb_err *err);
 /* All names, sorted. */
 int gb_machine_names(const struct gb_dirs *d, struct gb_strv *ret, struct gb_err *err);
+/* The lock of a machine, held by its supervisor for life and by who changes or removes it.
+ * GB_E_BUSY when somebody else has it. Closing any descriptor of these files in the holding
+ * process gives it up, so the holder must not read them again. */
+#define GB_MACHINE_LOCKS 2
+struct gb_machine_lock {
+	int fds[GB_MACHINE_LOCKS];
+};
+int gb_machine_lock(const struct gb_dirs *d, const char *name, struct gb_machine_lock *ret,
+	struct gb_err *err);
+void gb_machine_lock_done(struct gb_machine_lock *l);
+/* Note how the run ended ("ok", or why not), or that it began ("running"). */
+int gb_machine_set_last(const struct gb_dirs *d, const char *name, const char *text,
+	struct gb_err *err);
+/* Remove what killed creators and removers left. */
+void gb_machine_sweep(const struct gb_dirs *d);
 /* Remove folder and socket. GB_E_STATE while it runs. Missing is GB_E_NOTFOUND. */
 int gb_machine_remove(const struct gb_dirs *d, const char *name, struct gb_err *err);
 /* The name of the machine that belongs to a folder: "<base>-<8 hex>", always the same. */

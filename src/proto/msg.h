@@ -71,6 +71,8 @@ struct gb_list { /* owned strings, NULL-terminated vector; v is never NULL after
 #define GB_MSG_WINSIZE(F) F(u32, rows) F(u32, cols)
 #define GB_MSG_COPY(F)                                                                   \
 	F(str, path)   /* absolute or relative to the workdir */                         \
+	F(str, name)   /* COPY_IN: where path is an existing folder, the thing goes into \
+	                  it under this name; "" for COPY_OUT */                          \
 	F(str, user)   /* who owns what is written; "": the configured user */           \
 	F(u32, flags)  /* enum gb_copy_flag */
 #define GB_MSG_STATUS(F) /* request has no payload; this is the reply */                 \
@@ -80,6 +82,7 @@ struct gb_list { /* owned strings, NULL-terminated vector; v is never NULL after
 	F(str, note) /* why it is as it is: "host disk full", fallback reasons */        \
 	F(list, timings) /* "name=nanoseconds" of the start, in order */
 #define GB_MSG_STOP(F) F(u32, deadline_ms) F(u32, flags) /* enum gb_stop_flag */
+#define GB_MSG_NOTE(F) F(str, text)
 #define GB_MSG_OWNER(F) F(u32, uid) F(u32, gid) /* as the guest shall see them */
 #define GB_MSG_BENCH(F)                                                                  \
 	F(u32, kind)   /* enum gb_bench_kind */                                          \
@@ -93,7 +96,7 @@ struct gb_list { /* owned strings, NULL-terminated vector; v is never NULL after
 	M(exec, GB_MSG_EXEC) M(started, GB_MSG_STARTED) M(exit, GB_MSG_EXIT)             \
 	M(signal, GB_MSG_SIGNAL) M(winsize, GB_MSG_WINSIZE) M(copy, GB_MSG_COPY)         \
 	M(status, GB_MSG_STATUS) M(stop, GB_MSG_STOP) M(bench, GB_MSG_BENCH)             \
-	M(bench_result, GB_MSG_BENCH_RESULT) M(owner, GB_MSG_OWNER) M(entry, GB_MSG_ENTRY)
+	M(bench_result, GB_MSG_BENCH_RESULT) M(owner, GB_MSG_OWNER) M(note, GB_MSG_NOTE) M(entry, GB_MSG_ENTRY)
 
 /* proto/tree.h explains it. */
 #define GB_MSG_ENTRY(F)                                                                  \
@@ -119,7 +122,7 @@ enum gb_exit_flag {
 	GB_EXIT_NOT_RUN = 1 << 3,   /* exec failed: code 126 or 127, note says why */
 };
 enum gb_copy_flag {
-	GB_COPY_INTO_DIR = 1 << 0, /* the path was written with a trailing slash: must be a folder */
+	GB_COPY_INTO_DIR = 1 << 0, /* the path was written with a trailing slash: must be an existing folder */
 };
 enum gb_stop_flag {
 	GB_STOP_FORCE = 1 << 0, /* do not ask the guest */
