@@ -97,10 +97,8 @@ __asm__(".pushsection .rodata\n"
 	"	out %al, $0x10\n"
 	"	test %r9d, %r9d\n"
 	"	jz 2f\n"
-	"	xor %ecx, %ecx\n"
 	"	xor %edx, %edx\n"
 	"	mov $3, %eax\n"
-	"	xsetbv\n"
 	"	mov $0x1234567, %esi\n"
 	"	movd %esi, %xmm0\n"
 	"	xsave 0x6000\n"
@@ -218,6 +216,15 @@ static int set_cpuid(struct guest *g)
 	return CALL(g, g->vcpu, KVM_SET_CPUID2, &cpuid);
 }
 
+/* Set from here because an emulated outer processor may not trap the guest's own xsetbv, and
+ * its value is lost at the next exit then. */
+static int set_xcr0(struct guest *g)
+{
+	struct kvm_xcrs xcrs = { .nr_xcrs = 1, .xcrs = { { .xcr = 0, .value = 3 } } };
+
+	return g->xsave ? CALL(g, g->vcpu, KVM_SET_XCRS, &xcrs) : 0;
+}
+
 static int set_registers(struct guest *g)
 {
 	struct kvm_sregs s;
@@ -241,7 +248,7 @@ static int set_registers(struct guest *g)
 	s.cr4 = 0x620 | (g->xsave ? 1U << 18 : 0); /* OSXMMEXCPT, OSFXSR, PAE; OSXSAVE */
 	s.efer = 0x500;                            /* LMA, LME */
 	regs.r9 = g->xsave;
-	if (CALL(g, g->vcpu, KVM_SET_SREGS, &s) < 0)
+	if (CALL(g, g->vcpu, KVM_SET_SREGS, &s) < 0 || set_xcr0(g) < 0)
 		return -1;
 	return CALL(g, g->vcpu, KVM_SET_REGS, &regs);
 }
