@@ -144,7 +144,8 @@ static int spawn_supervisor(const struct gb_dirs *d, const char *name, bool boun
 	gb_auto_free char *role = NULL;
 	gb_auto_free char *log_path = gb_machine_path(d, name, "supervisor.log");
 	gb_auto_fd log = -1;
-	char *argv[] = { NULL, (char *)(uintptr_t)name, bound ? "--bound" : NULL, NULL };
+	char *argv[] = { NULL, (char *)(uintptr_t)name,
+		bound ? (char *)(uintptr_t) "--bound" : NULL, NULL };
 	struct gb_fd_map fds[2] = { { .from = peer, .to = 3 } };
 	struct gb_spawn s = { .argv = argv, .fds = fds, .fd_count = 2, .new_session = true,
 		.cwd = "/" };

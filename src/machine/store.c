@@ -24,8 +24,7 @@ const char *gb_machine_state_name(enum gb_machine_state s)
 
 void gb_machine_info_done(struct gb_machine_info *i)
 {
-	free(i->last_error);
-	memset(i, 0, sizeof(*i));
+	free(gb_take_ptr(i->last_error));
 }
 
 char *gb_machine_path(const struct gb_dirs *d, const char *name, const char *file)
@@ -137,10 +136,11 @@ static int fill_folder(int machines, const char *tmp, const struct gb_machine_sp
 int gb_machine_create(const struct gb_dirs *d, const struct gb_machine_spec *s,
 	const char *image_path, struct gb_err *err)
 {
-	__attribute__((cleanup(new_folder_done))) struct new_folder made = { -1, NULL };
 	gb_auto_free char *machines = gb_path_join(d->data, "machines");
 	gb_auto_free char *tmp = NULL;
 	gb_auto_fd fd = -1;
+	/* after fd: cleanups run in reverse order, and this one needs it */
+	__attribute__((cleanup(new_folder_done))) struct new_folder made = { -1, NULL };
 	int r = gb_machine_spec_check(s, err);
 
 	if (r < 0)

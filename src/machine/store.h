@@ -23,7 +23,7 @@ struct gb_machine_info {
 	char *last_error; /* owned; how the last run ended, "" if in order */
 	uint64_t disk_used; /* bytes on the host's disk */
 };
-void gb_machine_info_done(struct gb_machine_info *i);
+void gb_machine_info_done(struct gb_machine_info *i); /* the numbers stay */
 
 /* Make the folder with spec and disk; nothing is left on failure. GB_E_EXISTS when the name
  * is taken. image_path: the image's root.ext4; NULL when spec->root is used. */
