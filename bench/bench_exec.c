@@ -1,0 +1,42 @@
+/* What a command costs on top of the guest's own spawn: both in one run, spawn by the agent's
+ * clock for the very same command. */
+#include "bench.h"
+
+#include <fcntl.h>
+
+#define MS 1e6
+
+int main(int argc, char **argv)
+{
+	struct gb_bench_args a;
+	struct gb_samples spawn = { 0 }, inside = { 0 }, over = { 0 }, process = { 0 },
+			  process_over = { 0 };
+	char *command[] = { (char *)(uintptr_t) "/bin/true", NULL };
+	struct gb_client *c;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	gb_bench_init(&a, argc, argv, 200);
+	c = gb_bench_connect(&a);
+	gb_bench_exec(c, command, 1, -1, null, NULL);
+	for (unsigned i = 0; i < a.rounds; i++) {
+		char *line[] = { (char *)(uintptr_t)a.glovebox, (char *)(uintptr_t) "exec",
+			(char *)(uintptr_t)a.machine, (char *)(uintptr_t) "/bin/true", NULL };
+		uint64_t spawn_ns;
+		double took = (double)gb_bench_exec(c, command, 1, -1, null, &spawn_ns);
+
+		gb_samples_add(&spawn, (double)spawn_ns / MS);
+		gb_samples_add(&inside, took / MS);
+		gb_samples_add(&over, (took - (double)spawn_ns) / MS);
+		gb_samples_add(&process, (double)gb_bench_run(line) / MS);
+	}
+	for (unsigned i = 0; i < a.rounds; i++)
+		gb_samples_add(&process_over,
+			process.v[i] - gb_samples_quantile(&spawn, 0.5));
+	gb_samples_print(&spawn, "exec true: the guest's own spawn", "ms");
+	gb_samples_print(&inside, "exec true: in-process round trip", "ms");
+	gb_samples_print(&over, "exec true: in-process over the same command's spawn", "ms");
+	gb_samples_print(&process, "exec true: process begin to exit", "ms");
+	gb_samples_print(&process_over, "exec true: process over the median spawn", "ms");
+	gb_client_free(c);
+	return 0;
+}
