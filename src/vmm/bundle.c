@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MAKE_WAIT_MS  120000
 #define INITRAMFS_MAX ((size_t)256 << 20)
@@ -180,27 +181,63 @@ static int write_file(int folder, const char *name, const void *data, size_t len
 	return r < 0 ? gb_wrap(err, r, "cannot write '%s'", name) : 0;
 }
 
-static int publish(const struct bundle *b, const struct gb_boot_paths *p, const char *folder,
+static int fill_folder(const struct bundle *b, const struct gb_boot_paths *p, int folder,
 	struct gb_err *err)
 {
-	gb_auto_done(gb_publish) made = GB_PUBLISH_INIT;
 	gb_auto_free char *text = manifest(b, p);
 	int r;
 
 	if (!text)
 		return gb_nomem(err);
+	r = write_file(folder, "kernel", b->kernel.image.data, b->kernel.image.len, err);
+	if (r == 0)
+		r = write_file(folder, "initramfs", b->initramfs.data, b->initramfs.len, err);
+	if (r == 0)
+		r = write_file(folder, "bundle.json", text, strlen(text), err);
+	return r;
+}
+
+static bool has_size(int folder, const char *name, size_t size)
+{
+	struct stat st;
+
+	return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		S_ISREG(st.st_mode) && (size_t)st.st_size == size;
+}
+
+/* The same content from other sources is as good, unless somebody has been at it. */
+static bool is_whole(const struct bundle *b, const char *folder)
+{
+	gb_auto_free char *path = gb_path_join(folder, b->id);
+	gb_auto_fd fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	return fd >= 0 && has_size(fd, "kernel", b->kernel.image.len) &&
+		has_size(fd, "initramfs", b->initramfs.len) &&
+		faccessat(fd, "bundle.json", R_OK, 0) == 0;
+}
+
+static int publish(const struct bundle *b, const struct gb_boot_paths *p, const char *folder,
+	struct gb_err *err)
+{
+	gb_auto_done(gb_publish) made = GB_PUBLISH_INIT;
+	gb_auto_fd fd = -1;
+	int r;
+
+	if (is_whole(b, folder))
+		return 0;
 	r = gb_publish_begin(folder, &made, err);
+	if (r == 0)
+		r = fill_folder(b, p, made.fd, err);
 	if (r < 0)
 		return r;
-	r = write_file(made.fd, "kernel", b->kernel.image.data, b->kernel.image.len, err);
-	if (r == 0)
-		r = write_file(made.fd, "initramfs", b->initramfs.data, b->initramfs.len, err);
-	if (r == 0)
-		r = write_file(made.fd, "bundle.json", text, strlen(text), err);
-	if (r == 0)
-		r = gb_publish_commit(&made, b->id, 0755, err);
-	/* the same content from other sources is as good */
-	return r == GB_E_EXISTS ? 0 : r;
+	r = gb_publish_commit(&made, b->id, 0755, err);
+	if (r != GB_E_EXISTS || is_whole(b, folder))
+		return r == GB_E_EXISTS ? 0 : r;
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return gb_fail_sys(err, errno, "cannot open '%s'", folder);
+	r = gb_rm_tree(fd, b->id, err);
+	return r < 0 ? r : gb_publish_commit(&made, b->id, 0755, err);
 }
 
 static int write_index(const struct gb_bundle_key *key, const char *id, struct gb_err *err)

@@ -106,7 +106,7 @@ static int read_bzimage(struct gb_buf *file, struct gb_kernel *ret, struct gb_er
 	if (get_le(file->data + SETUP_PROTOCOL, 2) >= PROTOCOL_PAYLOAD) {
 		r = unpack_payload(file, &vmlinux, err);
 		/* a packing we cannot read is no reason not to boot the bzImage */
-		if (r < 0 && r != GB_E_PARSE)
+		if (r < 0 && r != GB_E_UNSUPPORTED)
 			return r;
 		ret->pvh = r == 0 && boots_by_pvh(&vmlinux);
 	}

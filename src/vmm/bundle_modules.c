@@ -284,7 +284,8 @@ static int add_module(struct collector *c, const char *name, int depth, bool opt
 		r = add_dependencies(c, &data, depth + 1, err);
 	if (r == 0)
 		r = append(c, name, &data, err);
-	return r < 0 ? gb_wrap(err, r, "module '%s'", name) : 0;
+	/* going round in a circle is said once, not at every turn */
+	return r < 0 && r != GB_E_LIMIT ? gb_wrap(err, r, "module '%s'", name) : r;
 }
 
 static int read_indexes(struct collector *c, struct gb_err *err)

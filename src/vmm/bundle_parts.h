@@ -13,7 +13,8 @@
 #define GB_RELEASE_MAX 128
 
 /* Decompress gzip, bzip2, xz, lzma, zstd or lz4, told by content, into *ret: at most max
- * bytes, else GB_E_LIMIT. GB_E_PARSE when it is none of them or damaged. */
+ * bytes, else GB_E_LIMIT. GB_E_UNSUPPORTED when it is none of them, GB_E_PARSE when it is
+ * damaged. */
 int gb_unpack(const void *data, size_t len, size_t max, struct gb_buf *ret, struct gb_err *err);
 
 /* A little-endian 64-bit ELF file in memory; nothing is owned. */

@@ -33,7 +33,7 @@ int gb_unpack(const void *data, size_t len, size_t max, struct gb_buf *ret, stru
 		archive_read_next_header(a, &entry) != ARCHIVE_OK)
 		return gb_fail(err, GB_E_PARSE, "damaged compressed data");
 	if (archive_filter_count(a) != 2)
-		return gb_fail(err, GB_E_PARSE, "not a kind of compression that is known");
+		return gb_fail(err, GB_E_UNSUPPORTED, "compressed in a way that is not known");
 	gb_buf_reset(ret);
 	ret->max = max;
 	for (;;) {
