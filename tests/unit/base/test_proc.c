@@ -38,7 +38,7 @@ static int run_sh(struct gb_spawn *s, const char *script, int out, char *text, s
 	assert_int_equal(gb_fd_read_full(pipe_fds[0], text, size - 1, &got, NULL), 0);
 	text[got] = 0;
 	close(pipe_fds[0]);
-	assert_int_equal(gb_wait_child(pid, gb_deadline_ms(WAIT_MS), &status, NULL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return status;
 }
 
@@ -142,7 +142,8 @@ static void descriptors_at_the_limit(void **state)
 	for (int i = 0; i < 33; i++)
 		map[i] = (struct gb_fd_map){ 2, 3 + i };
 	assert_int_equal(gb_spawn(&s, &pid, NULL), 0);
-	assert_int_equal(gb_wait_child(pid, gb_deadline_ms(WAIT_MS), &status, NULL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 	s.fd_count = 33;
 	assert_int_equal(gb_spawn(&s, &pid, NULL), GB_E_LIMIT);
 }
@@ -241,6 +242,7 @@ static void wait_has_a_deadline(void **state)
 	char text[64];
 
 	(void)state;
+	skip_without_syscall(pidfd_open, -1, 0);
 	assert_int_equal(gb_spawn(&s, &pid, NULL), 0);
 	assert_int_equal(gb_wait_child(pid, gb_deadline_ms(30), &status, NULL), GB_E_TIMEOUT);
 	assert_int_equal(kill(pid, SIGTERM), 0);
@@ -303,6 +305,8 @@ int main(void)
 {
 	static struct rows_list l;
 
+	/* a folder of PATH that may not be looked into would change what exec says */
+	setenv("PATH", "/usr/bin:/bin", 1);
 	rows_add_one(&l, "exit code and output", exit_code_and_output);
 	rows_add_one(&l, "descriptors: swapped", swapped_descriptors);
 	rows_add_one(&l, "descriptors: one twice", one_descriptor_twice);
