@@ -1,0 +1,43 @@
+/* QEMU's argument vector, as a function of what is wanted and nothing else: no file is
+ * looked at, so that every line we ever run is in a table of the tests. */
+#ifndef GB_VMM_QEMU_ARGS_H
+#define GB_VMM_QEMU_ARGS_H
+
+#include "base/str.h"
+#include "vmm/driver.h"
+
+enum gb_qemu_mode {
+	GB_QEMU_COLD,    /* boot, with memory of its own */
+	GB_QEMU_MAKE,    /* boot with the memory in a shared file, to become a template */
+	GB_QEMU_RESTORE, /* the template's memory mapped privately, waiting for its state */
+};
+
+/* The numbers under which the child finds what it inherits. */
+enum gb_qemu_fd {
+	GB_QEMU_FD_QMP = 3,
+	GB_QEMU_FD_CTL = 4,
+	GB_QEMU_FD_SHARE = 5,
+	GB_QEMU_FD_CONSOLE = 6,
+	GB_QEMU_FD_NET = 7,
+	GB_QEMU_FD_STATE = 8,
+};
+
+#define GB_QEMU_CPUS_MAX   64u
+#define GB_QEMU_MEMORY_MIN (UINT64_C(64) << 20)
+#define GB_QEMU_MEMORY_MAX (UINT64_C(1) << 40)
+
+struct gb_qemu_plan {
+	enum gb_qemu_mode mode;
+	const struct gb_vm_spec *vm; /* borrowed */
+	const char *binary;          /* borrowed; of qemu-system-* */
+	const char *memory;          /* borrowed; the memory file, not for COLD */
+	unsigned tsc_khz;            /* TCG: the host's frequency; 0: let the guest find out */
+};
+
+/* Fill *ret, which must be empty. GB_E_INVALID where the plan makes no sense,
+ * GB_E_UNSUPPORTED for an accelerator that this driver does not run. */
+int gb_qemu_args(const struct gb_qemu_plan *p, struct gb_strv *ret, struct gb_err *err);
+/* Memory as the machine gets it: whole MiB, rounded up. */
+uint64_t gb_qemu_memory(uint64_t bytes);
+
+#endif
