@@ -201,19 +201,18 @@ static int make_vm(struct guest *g)
 /* The guest gets the processor that KVM offers: without it, long mode is refused. */
 static int set_cpuid(struct guest *g)
 {
-	struct {
-		struct kvm_cpuid2 head;
-		struct kvm_cpuid_entry2 entries[CPUID_MAX];
-	} cpuid;
+	uint64_t space[(sizeof(struct kvm_cpuid2) +
+			       CPUID_MAX * sizeof(struct kvm_cpuid_entry2)) /
+		sizeof(uint64_t)] = { 0 };
+	struct kvm_cpuid2 *cpuid = (struct kvm_cpuid2 *)space;
 
-	memset(&cpuid, 0, sizeof(cpuid));
-	cpuid.head.nent = CPUID_MAX;
-	if (CALL(g, g->kvm, KVM_GET_SUPPORTED_CPUID, &cpuid) < 0)
+	cpuid->nent = CPUID_MAX;
+	if (CALL(g, g->kvm, KVM_GET_SUPPORTED_CPUID, cpuid) < 0)
 		return -1;
-	for (uint32_t i = 0; i < cpuid.head.nent && i < CPUID_MAX; i++)
-		if (cpuid.entries[i].function == 1)
-			g->xsave = cpuid.entries[i].ecx & 1U << 26;
-	return CALL(g, g->vcpu, KVM_SET_CPUID2, &cpuid);
+	for (uint32_t i = 0; i < cpuid->nent && i < CPUID_MAX; i++)
+		if (cpuid->entries[i].function == 1)
+			g->xsave = cpuid->entries[i].ecx & 1U << 26;
+	return CALL(g, g->vcpu, KVM_SET_CPUID2, cpuid);
 }
 
 /* Set from here because an emulated outer processor may not trap the guest's own xsetbv, and
