@@ -1,7 +1,7 @@
-/* glovebox-prepare: makes boot bundles and templates. A program of its own, so that only it
- * links the libraries for that. Progress goes to stderr, a line each; the folder that was
- * made (or was there already) is the one line on stdout; a failure is one line on stderr and
- * exit code 1. */
+/* glovebox-prepare: makes boot bundles and templates. A program of its own, so that only
+ * it links the libraries for that. Progress goes to stderr, a line each; the folder that
+ * was made (or was there already) is the one line on stdout; a failure is one line on
+ * stderr and exit code 1. */
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -16,10 +16,12 @@
 
 static const char usage[] =
 	"usage: glovebox-prepare bundle [--kernel FILE [--modules DIR]] [--agent FILE]\n"
-	"       glovebox-prepare template --accel kvm|tcg --cpus N --memory BYTES [--network]\n"
+	"       glovebox-prepare template --accel kvm|tcg --cpus N --memory BYTES "
+	"[--network]\n"
 	"                        [--kernel FILE [--modules DIR]] [--agent FILE]\n"
 	"\n"
-	"  --kernel FILE   a vmlinuz or vmlinux; default: the one that 'make deps' unpacked\n"
+	"  --kernel FILE   a vmlinuz or vmlinux; default: the one that 'make deps' "
+	"unpacked\n"
 	"  --modules DIR   its lib/modules/RELEASE folder; default: beside the kernel\n"
 	"  --agent FILE    the guest agent; default: the one of this build\n"
 	"  --accel WORD    the accelerator for which the template is made\n"
@@ -37,20 +39,28 @@ struct request {
 	const char *cache; /* NULL: the usual place */
 };
 
-enum option_code { OPT_KERNEL = 256, OPT_MODULES, OPT_AGENT, OPT_ACCEL, OPT_CPUS, OPT_MEMORY,
-	OPT_NETWORK, OPT_CACHE };
+enum option_code {
+	OPT_KERNEL = 256,
+	OPT_MODULES,
+	OPT_AGENT,
+	OPT_ACCEL,
+	OPT_CPUS,
+	OPT_MEMORY,
+	OPT_NETWORK,
+	OPT_CACHE
+};
 
 static const struct option options[] = {
-	{ "kernel", required_argument, NULL, OPT_KERNEL },
-	{ "modules", required_argument, NULL, OPT_MODULES },
-	{ "agent", required_argument, NULL, OPT_AGENT },
-	{ "accel", required_argument, NULL, OPT_ACCEL },
-	{ "cpus", required_argument, NULL, OPT_CPUS },
-	{ "memory", required_argument, NULL, OPT_MEMORY },
-	{ "network", no_argument, NULL, OPT_NETWORK },
-	{ "cache", required_argument, NULL, OPT_CACHE },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{"kernel", required_argument, NULL, OPT_KERNEL},
+	{"modules", required_argument, NULL, OPT_MODULES},
+	{"agent", required_argument, NULL, OPT_AGENT},
+	{"accel", required_argument, NULL, OPT_ACCEL},
+	{"cpus", required_argument, NULL, OPT_CPUS},
+	{"memory", required_argument, NULL, OPT_MEMORY},
+	{"network", no_argument, NULL, OPT_NETWORK},
+	{"cache", required_argument, NULL, OPT_CACHE},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
 };
 
 static int take_option(struct request *q, int code, const char *value, struct gb_err *err)
@@ -98,18 +108,20 @@ static int parse(int argc, char **argv, struct request *q, struct gb_err *err)
 		int r = code == 'h' ? 1 : take_option(q, code, optarg, err);
 
 		if (r == GB_E_INVALID && code == '?')
-			return gb_fail(err, r, "'%s' is not an option or lacks its value (see --help)",
+			return gb_fail(err, r,
+				"'%s' is not an option or lacks its value (see --help)",
 				argv[optind - 1]);
 		if (r != 0)
 			return r;
 	}
-	if (optind + 1 != argc ||
-		(!gb_streq(argv[optind], "bundle") && !gb_streq(argv[optind], "template")))
+	if (optind + 1 != argc || (!gb_streq(argv[optind], "bundle") &&
+					  !gb_streq(argv[optind], "template")))
 		return gb_fail(err, GB_E_INVALID,
 			"say what to make: bundle or template (see --help)");
 	q->what = argv[optind];
 	if (gb_streq(q->what, "template") &&
-		(q->want.accel == GB_ACCEL_AUTO || !q->want.cpus || !q->want.memory_bytes))
+		(q->want.accel == GB_ACCEL_AUTO || !q->want.cpus ||
+			!q->want.memory_bytes))
 		return gb_fail(err, GB_E_INVALID,
 			"template needs --accel (not auto), --cpus and --memory");
 	return 0;
@@ -122,7 +134,7 @@ static void show(void *ctx GB_UNUSED, const char *line)
 
 static int make(struct request *q, const char *cache, char **ret, struct gb_err *err)
 {
-	gb_auto_done(gb_boot_paths) paths = { 0 };
+	gb_auto_done(gb_boot_paths) paths = {0};
 	gb_auto_free char *bundle = NULL;
 	int r = gb_boot_locate(&q->source, &paths, err);
 
@@ -141,7 +153,7 @@ static int make(struct request *q, const char *cache, char **ret, struct gb_err 
 
 static int run(struct request *q, struct gb_err *err)
 {
-	gb_auto_done(gb_dirs) dirs = { 0 };
+	gb_auto_done(gb_dirs) dirs = {0};
 	gb_auto_free char *folder = NULL;
 	int r = q->cache ? 0 : gb_dirs_init(&dirs, err);
 
@@ -156,8 +168,8 @@ static int run(struct request *q, struct gb_err *err)
 
 int main(int argc, char **argv)
 {
-	struct request q = { 0 };
-	struct gb_err err = { 0 };
+	struct request q = {0};
+	struct gb_err err = {0};
 	int r = parse(argc, argv, &q, &err);
 
 	if (r == 1)

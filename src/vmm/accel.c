@@ -13,7 +13,7 @@
 
 #define CACHE_FORMAT  "glovebox-accel 1"
 #define CACHE_MAX     1024
-#define BOOT_ID       "/proc/sys/kernel/random/boot_id"
+#define BOOT_ID	      "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_MAX   128
 #define IDENTITY_SIZE 256
 
@@ -33,7 +33,8 @@ int gb_accel_parse(const char *word, enum gb_accel *ret, struct gb_err *err)
 		}
 	}
 	return gb_fail(err, GB_E_INVALID,
-		"unknown accelerator '%s': it is one of auto, kvm, hvf, tcg", word ? word : "");
+		"unknown accelerator '%s': it is one of auto, kvm, hvf, tcg",
+		word ? word : "");
 }
 
 const char *gb_accel_name(enum gb_accel a)
@@ -45,25 +46,26 @@ const char *gb_accel_name(enum gb_accel a)
  * there is nothing to remember it by. */
 static bool identity(const char *device, char text[IDENTITY_SIZE])
 {
-	gb_auto_done(gb_buf) boot = { 0 };
+	gb_auto_done(gb_buf) boot = {0};
 	struct stat st;
 
 	if (stat(device, &st) < 0 ||
 		gb_file_read(AT_FDCWD, BOOT_ID, BOOT_ID_MAX, &boot, NULL) < 0)
 		return false;
 	boot.data[strcspn((char *)boot.data, "\n")] = 0;
-	snprintf(text, IDENTITY_SIZE, "%.64s %u:%u %o %u:%u %llu %lld.%ld %u", (char *)boot.data,
-		major(st.st_rdev), minor(st.st_rdev), (unsigned)st.st_mode, (unsigned)st.st_uid,
-		(unsigned)st.st_gid, (unsigned long long)st.st_ino,
-		(long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec, (unsigned)geteuid());
+	snprintf(text, IDENTITY_SIZE, "%.64s %u:%u %o %u:%u %llu %lld.%ld %u",
+		(char *)boot.data, major(st.st_rdev), minor(st.st_rdev),
+		(unsigned)st.st_mode, (unsigned)st.st_uid, (unsigned)st.st_gid,
+		(unsigned long long)st.st_ino, (long long)st.st_ctim.tv_sec,
+		st.st_ctim.tv_nsec, (unsigned)geteuid());
 	return true;
 }
 
-/* Three lines: format, identity, "yes" or "no" and the reason. Whatever else the file says
- * is as if it were not there. */
+/* Three lines: format, identity, "yes" or "no" and the reason. Whatever else the file
+ * says is as if it were not there. */
 static bool cache_read(const char *path, const char *id, struct gb_kvm_verdict *ret)
 {
-	gb_auto_done(gb_buf) text = { 0 };
+	gb_auto_done(gb_buf) text = {0};
 	char want[IDENTITY_SIZE + 64];
 	size_t len = (size_t)snprintf(want, sizeof(want), "%s\n%s\n", CACHE_FORMAT, id);
 	const char *rest;
@@ -95,8 +97,9 @@ static void cache_write(const char *cache_dir, const char *path, const char *id,
 		(void)gb_file_write_atomic(AT_FDCWD, path, text, (size_t)n, 0600, NULL);
 }
 
-static int verdict(const struct gb_kvm_ops *ops, const char *device, const char *cache_dir,
-	bool *cached, struct gb_kvm_verdict *ret, struct gb_err *err)
+static int verdict(const struct gb_kvm_ops *ops, const char *device,
+	const char *cache_dir, bool *cached, struct gb_kvm_verdict *ret,
+	struct gb_err *err)
 {
 	char id[IDENTITY_SIZE];
 	gb_auto_free char *path = NULL;
@@ -126,12 +129,13 @@ int gb_accel_resolve_with(const struct gb_kvm_ops *ops, const char *device,
 	enum gb_accel want, const char *cache_dir, struct gb_accel_result *ret,
 	struct gb_err *err)
 {
-	struct gb_kvm_verdict v = { 0 };
+	struct gb_kvm_verdict v = {0};
 	bool cached = false;
 	int r;
 
 	if (want == GB_ACCEL_HVF)
-		return gb_fail(err, GB_E_UNSUPPORTED, "accelerator hvf needs a macOS host");
+		return gb_fail(
+			err, GB_E_UNSUPPORTED, "accelerator hvf needs a macOS host");
 	memset(ret, 0, sizeof(*ret));
 	ret->accel = GB_ACCEL_TCG;
 	if (want == GB_ACCEL_TCG) {
@@ -142,8 +146,8 @@ int gb_accel_resolve_with(const struct gb_kvm_ops *ops, const char *device,
 	if (r < 0)
 		return r;
 	if (!v.usable && want == GB_ACCEL_KVM)
-		return gb_fail(err, GB_E_UNSUPPORTED, "accelerator kvm does not work here: %s",
-			v.why);
+		return gb_fail(err, GB_E_UNSUPPORTED,
+			"accelerator kvm does not work here: %s", v.why);
 	ret->cached = cached;
 	if (v.usable)
 		ret->accel = GB_ACCEL_KVM;
@@ -152,8 +156,8 @@ int gb_accel_resolve_with(const struct gb_kvm_ops *ops, const char *device,
 	return 0;
 }
 
-int gb_accel_resolve(enum gb_accel want, const char *cache_dir, struct gb_accel_result *ret,
-	struct gb_err *err)
+int gb_accel_resolve(enum gb_accel want, const char *cache_dir,
+	struct gb_accel_result *ret, struct gb_err *err)
 {
 	return gb_accel_resolve_with(
 		&gb_kvm_ops_real, GB_KVM_DEVICE, want, cache_dir, ret, err);

@@ -1,11 +1,11 @@
 /* The bare guest that tells a KVM which can run a kernel from one that cannot.
  *
- * Some hosts have a /dev/kvm that opens and creates machines, runs real mode and "hlt", and
- * then fails on the first instruction that it would have to emulate in long mode. So the
- * guest starts in long mode, with tables built here, and does four things that every kernel
- * does; after each it writes the stage's number to a port:
- *   lock cmpxchg16b, int3 through its own IDT, xsave and xrstor, and a loop of a million
- *   steps, which a KVM that emulates everything does not finish within the time limit.
+ * Some hosts have a /dev/kvm that opens and creates machines, runs real mode and "hlt",
+ * and then fails on the first instruction that it would have to emulate in long mode. So
+ * the guest starts in long mode, with tables built here, and does four things that every
+ * kernel does; after each it writes the stage's number to a port: lock cmpxchg16b, int3
+ * through its own IDT, xsave and xrstor, and a loop of a million steps, which a KVM that
+ * emulates everything does not finish within the time limit.
  *
  * Guest memory (identity mapped by one 2 MiB page):
  *   1000 PML4   2000 PDPT   3000 PD   4000 GDT   5000 IDT   6000 xsave area
@@ -39,7 +39,7 @@ static void *real_map(size_t len, int fd)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-const struct gb_kvm_ops gb_kvm_ops_real = { real_open, real_ioctl, real_map };
+const struct gb_kvm_ops gb_kvm_ops_real = {real_open, real_ioctl, real_map};
 
 static void failed(struct gb_kvm_report *r, enum gb_kvm_outcome outcome, int detail,
 	const char *what)
@@ -63,7 +63,6 @@ static void failed(struct gb_kvm_report *r, enum gb_kvm_outcome outcome, int det
 #define GUEST_CODE   0x8000
 #define GUEST_STACK  0xa000
 #define GUEST_PORT   0x10
-#define GUEST_WRONG  0xff
 #define CPUID_MAX    256
 
 #define SELECTOR_CODE 0x08
@@ -132,8 +131,8 @@ static void fill_memory(uint8_t *memory)
 {
 	uint64_t handler = GUEST_CODE + (uint64_t)(gb_kvm_handler - gb_kvm_code);
 	/* 64-bit interrupt gate, present */
-	uint64_t gate = (handler & 0xffff) | SELECTOR_CODE << 16 | UINT64_C(0x8e00) << 32 |
-		(handler & 0xffff0000) << 32;
+	uint64_t gate = (handler & 0xffff) | SELECTOR_CODE << 16 |
+			UINT64_C(0x8e00) << 32 | (handler & 0xffff0000) << 32;
 
 	put64(memory, GUEST_PML4, GUEST_PDPT | 3);
 	put64(memory, GUEST_PDPT, GUEST_PD | 3);
@@ -171,7 +170,7 @@ static int call(struct guest *g, int fd, const char *name, unsigned long request
 
 static int make_vm(struct guest *g)
 {
-	struct kvm_userspace_memory_region region = { .memory_size = GUEST_MEMORY };
+	struct kvm_userspace_memory_region region = {.memory_size = GUEST_MEMORY};
 	uint8_t *memory = g->ops->map(GUEST_MEMORY, -1);
 	int size;
 
@@ -203,7 +202,7 @@ static int set_cpuid(struct guest *g)
 {
 	uint64_t space[(sizeof(struct kvm_cpuid2) +
 			       CPUID_MAX * sizeof(struct kvm_cpuid_entry2)) /
-		sizeof(uint64_t)] = { 0 };
+		       sizeof(uint64_t)] = {0};
 	struct kvm_cpuid2 *cpuid = (struct kvm_cpuid2 *)space;
 
 	cpuid->nent = CPUID_MAX;
@@ -215,11 +214,11 @@ static int set_cpuid(struct guest *g)
 	return CALL(g, g->vcpu, KVM_SET_CPUID2, cpuid);
 }
 
-/* Set from here because an emulated outer processor may not trap the guest's own xsetbv, and
- * its value is lost at the next exit then. */
+/* Set from here because an emulated outer processor may not trap the guest's own xsetbv,
+ * and its value is lost at the next exit then. */
 static int set_xcr0(struct guest *g)
 {
-	struct kvm_xcrs xcrs = { .nr_xcrs = 1, .xcrs = { { .xcr = 0, .value = 3 } } };
+	struct kvm_xcrs xcrs = {.nr_xcrs = 1, .xcrs = {{.xcr = 0, .value = 3}}};
 
 	return g->xsave ? CALL(g, g->vcpu, KVM_SET_XCRS, &xcrs) : 0;
 }
@@ -227,11 +226,21 @@ static int set_xcr0(struct guest *g)
 static int set_registers(struct guest *g)
 {
 	struct kvm_sregs s;
-	struct kvm_regs regs = { .rip = GUEST_CODE, .rsp = GUEST_STACK, .rflags = 2 };
-	struct kvm_segment data = { .limit = 0xffffffff, .selector = SELECTOR_DATA, .type = 3,
-		.present = 1, .db = 1, .s = 1, .g = 1 };
-	struct kvm_segment code = { .limit = 0xffffffff, .selector = SELECTOR_CODE,
-		.type = 11, .present = 1, .l = 1, .s = 1, .g = 1 };
+	struct kvm_regs regs = {.rip = GUEST_CODE, .rsp = GUEST_STACK, .rflags = 2};
+	struct kvm_segment data = {.limit = 0xffffffff,
+		.selector = SELECTOR_DATA,
+		.type = 3,
+		.present = 1,
+		.db = 1,
+		.s = 1,
+		.g = 1};
+	struct kvm_segment code = {.limit = 0xffffffff,
+		.selector = SELECTOR_CODE,
+		.type = 11,
+		.present = 1,
+		.l = 1,
+		.s = 1,
+		.g = 1};
 
 	memset(&s, 0, sizeof(s));
 	if (CALL(g, g->vcpu, KVM_GET_SREGS, &s) < 0)
@@ -243,9 +252,9 @@ static int set_registers(struct guest *g)
 	s.idt.base = GUEST_IDT;
 	s.idt.limit = 32 * 16 - 1;
 	s.cr3 = GUEST_PML4;
-	s.cr0 = 0x80010033;                        /* PG, WP, NE, ET, MP, PE */
+	s.cr0 = 0x80010033;			   /* PG, WP, NE, ET, MP, PE */
 	s.cr4 = 0x620 | (g->xsave ? 1U << 18 : 0); /* OSXMMEXCPT, OSFXSR, PAE; OSXSAVE */
-	s.efer = 0x500;                            /* LMA, LME */
+	s.efer = 0x500;				   /* LMA, LME */
 	regs.r9 = g->xsave;
 	if (CALL(g, g->vcpu, KVM_SET_SREGS, &s) < 0 || set_xcr0(g) < 0)
 		return -1;
@@ -267,10 +276,10 @@ static int next_byte(struct guest *g)
 	if (g->run->exit_reason != KVM_EXIT_IO || g->run->io.port != GUEST_PORT ||
 		g->run->io.data_offset >= g->run_size) {
 		failed(g->report, GB_KVM_BAD_EXIT, (int)g->run->exit_reason,
-			g->run->exit_reason == KVM_EXIT_INTERNAL_ERROR ? "internal error" :
-			g->run->exit_reason == KVM_EXIT_SHUTDOWN       ? "triple fault" :
-			g->run->exit_reason == KVM_EXIT_FAIL_ENTRY     ? "entry refused" :
-								 "unexpected exit");
+			g->run->exit_reason == KVM_EXIT_INTERNAL_ERROR ? "internal error"
+			: g->run->exit_reason == KVM_EXIT_SHUTDOWN     ? "triple fault"
+			: g->run->exit_reason == KVM_EXIT_FAIL_ENTRY   ? "entry refused"
+								     : "unexpected exit");
 		return -1;
 	}
 	return ((const uint8_t *)g->run)[g->run->io.data_offset];
@@ -296,7 +305,7 @@ static void run_stages(struct guest *g)
 void gb_kvm_run_guest(
 	const struct gb_kvm_ops *ops, const char *device, struct gb_kvm_report *ret)
 {
-	struct guest g = { .ops = ops, .report = ret, .kvm = -1, .vm = -1, .vcpu = -1 };
+	struct guest g = {.ops = ops, .report = ret, .kvm = -1, .vm = -1, .vcpu = -1};
 	int version;
 
 	memset(ret, 0, sizeof(*ret));
@@ -317,8 +326,8 @@ void gb_kvm_run_guest(
 
 #else
 
-void gb_kvm_run_guest(const struct gb_kvm_ops *ops GB_UNUSED, const char *device GB_UNUSED,
-	struct gb_kvm_report *ret)
+void gb_kvm_run_guest(const struct gb_kvm_ops *ops GB_UNUSED,
+	const char *device GB_UNUSED, struct gb_kvm_report *ret)
 {
 	memset(ret, 0, sizeof(*ret));
 	failed(ret, GB_KVM_CALL_FAILED, ENOSYS, "probing kvm on this kind of processor");

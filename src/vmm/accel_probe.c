@@ -27,8 +27,8 @@ static const char *const stage_names[GB_KVM_STAGES] = {
 	[GB_KVM_LOOP] = "a timed loop",
 };
 
-static __attribute__((noreturn)) void child_main(const struct gb_kvm_ops *ops,
-	const char *device, int report_fd, pid_t parent)
+static __attribute__((noreturn)) void child_main(
+	const struct gb_kvm_ops *ops, const char *device, int report_fd, pid_t parent)
 {
 	struct gb_kvm_report report;
 
@@ -40,8 +40,8 @@ static __attribute__((noreturn)) void child_main(const struct gb_kvm_ops *ops,
 	_exit(write(CHILD_REPORT_FD, &report, sizeof(report)) != sizeof(report));
 }
 
-static void explain(const struct gb_kvm_report *r, const char *device,
-	struct gb_kvm_verdict *ret)
+static void explain(
+	const struct gb_kvm_report *r, const char *device, struct gb_kvm_verdict *ret)
 {
 	ret->usable = r->outcome == GB_KVM_OK;
 	/* what failed before the guest ran may be different at the next try */
@@ -57,33 +57,38 @@ static void explain(const struct gb_kvm_report *r, const char *device,
 		snprintf(ret->why, sizeof(ret->why), "%s: %s failed: %s", device, r->what,
 			strerror(r->detail));
 	else
-		snprintf(ret->why, sizeof(ret->why), "%s cannot run a kernel: %s at %s (%d)",
-			device, r->what, stage_names[r->stage], r->detail);
+		snprintf(ret->why, sizeof(ret->why),
+			"%s cannot run a kernel: %s at %s (%d)", device, r->what,
+			stage_names[r->stage], r->detail);
 }
 
 /* The time a stuck child got on a processor tells a KVM that hangs or crawls from a host
  * that is too busy just now. */
-static void explain_timeout(pid_t pid, const char *device, uint64_t limit_ms,
-	struct gb_kvm_verdict *ret)
+static void explain_timeout(
+	pid_t pid, const char *device, uint64_t limit_ms, struct gb_kvm_verdict *ret)
 {
-	struct rusage use = { 0 };
+	struct rusage use = {0};
 	uint64_t used_ms;
 	gb_auto_fd pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	kill(pid, SIGKILL);
-	/* in a sleep that cannot be interrupted it outlives even this; init gets it then */
+	/* in a sleep that cannot be interrupted it outlives even this; init gets it then
+	 */
 	if (pidfd >= 0 && gb_fd_wait(pidfd, POLLIN, gb_deadline_ms(limit_ms), NULL) == 0)
 		while (wait4(pid, NULL, 0, &use) < 0 && errno == EINTR)
 			;
 	used_ms = (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 +
-		(uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000;
+		  (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000;
 	ret->certain = used_ms >= limit_ms / 2;
-	snprintf(ret->why, sizeof(ret->why), "%s cannot run a kernel: %s within %u ms", device,
-		ret->certain ? "a bare guest hangs or crawls" : "no answer from a bare guest",
+	snprintf(ret->why, sizeof(ret->why), "%s cannot run a kernel: %s within %u ms",
+		device,
+		ret->certain ? "a bare guest hangs or crawls"
+			     : "no answer from a bare guest",
 		(unsigned)limit_ms);
 }
 
-static int start_child(const struct gb_kvm_ops *ops, const char *device, int *ret_fd, pid_t *ret)
+static int start_child(
+	const struct gb_kvm_ops *ops, const char *device, int *ret_fd, pid_t *ret)
 {
 	pid_t parent = getpid();
 	int fds[2];
@@ -116,8 +121,8 @@ void gb_kvm_probe(const struct gb_kvm_ops *ops, const char *device, uint64_t lim
 	memset(ret, 0, sizeof(*ret));
 	r = start_child(ops, device, &fd, &pid);
 	if (r < 0) {
-		snprintf(ret->why, sizeof(ret->why), "cannot start a probe of %s: %s", device,
-			strerror(-r));
+		snprintf(ret->why, sizeof(ret->why), "cannot start a probe of %s: %s",
+			device, strerror(-r));
 		return;
 	}
 	if (gb_fd_wait(fd, POLLIN, gb_deadline_ms(limit_ms), NULL) < 0) {

@@ -41,10 +41,10 @@ static bool is_folder(const char *path)
 }
 
 /* ROOT/lib/modules/RELEASE, or the same below usr; NULL when there is neither. */
-static int modules_of_release(const char *root, const char *release, char **ret,
-	struct gb_err *err)
+static int modules_of_release(
+	const char *root, const char *release, char **ret, struct gb_err *err)
 {
-	static const char *const places[] = { "lib/modules", "usr/lib/modules" };
+	static const char *const places[] = {"lib/modules", "usr/lib/modules"};
 
 	*ret = NULL;
 	for (size_t i = 0; i < GB_ARRAY_SIZE(places); i++) {
@@ -112,7 +112,8 @@ int gb_boot_find_kernel(const char *root, struct gb_boot_paths *ret, struct gb_e
 		return r;
 	if (!release)
 		return gb_fail(err, GB_E_NOTFOUND,
-			"no kernel in '%s': it needs boot/vmlinuz-R and lib/modules/R", root);
+			"no kernel in '%s': it needs boot/vmlinuz-R and lib/modules/R",
+			root);
 	if (asprintf(&kernel, "%s/boot/" KERNEL_PREFIX "%s", root, release) < 0) {
 		kernel = NULL;
 		return gb_nomem(err);
@@ -149,7 +150,8 @@ static int find_host_kernel(struct gb_boot_paths *ret, struct gb_err *err)
 			return gb_nomem(err);
 	}
 	if (!modules || access(kernel, R_OK) < 0)
-		return gb_fail(err, GB_E_NOTFOUND, "the host's own kernel is not readable");
+		return gb_fail(
+			err, GB_E_NOTFOUND, "the host's own kernel is not readable");
 	ret->kernel = gb_take_ptr(kernel);
 	ret->modules = gb_take_ptr(modules);
 	return 0;
@@ -216,12 +218,13 @@ static int modules_beside(const char *kernel, char **ret, struct gb_err *err)
 	}
 	if (r == 0 && !*ret)
 		return gb_fail(err, GB_E_NOTFOUND,
-			"no modules found for kernel '%s': give --modules as well", kernel);
+			"no modules found for kernel '%s': give --modules as well",
+			kernel);
 	return r;
 }
 
-static int locate_given(const struct gb_boot_source *s, struct gb_boot_paths *ret,
-	struct gb_err *err)
+static int locate_given(
+	const struct gb_boot_source *s, struct gb_boot_paths *ret, struct gb_err *err)
 {
 	if (!s->kernel)
 		return gb_fail(err, GB_E_INVALID, "--modules needs --kernel");
@@ -239,8 +242,8 @@ static int locate_given(const struct gb_boot_source *s, struct gb_boot_paths *re
 	return ret->modules ? 0 : gb_nomem(err);
 }
 
-static int locate_agent(const struct gb_boot_source *s, struct gb_boot_paths *ret,
-	struct gb_err *err)
+static int locate_agent(
+	const struct gb_boot_source *s, struct gb_boot_paths *ret, struct gb_err *err)
 {
 	if (!s->agent)
 		return gb_role_path("agent", &ret->agent, err);
@@ -250,9 +253,10 @@ static int locate_agent(const struct gb_boot_source *s, struct gb_boot_paths *re
 	return ret->agent ? 0 : gb_nomem(err);
 }
 
-int gb_boot_locate(const struct gb_boot_source *s, struct gb_boot_paths *ret, struct gb_err *err)
+int gb_boot_locate(
+	const struct gb_boot_source *s, struct gb_boot_paths *ret, struct gb_err *err)
 {
-	gb_auto_done(gb_boot_paths) found = { 0 };
+	gb_auto_done(gb_boot_paths) found = {0};
 	int r;
 
 	if (s->kernel || s->modules)
@@ -270,7 +274,7 @@ int gb_boot_locate(const struct gb_boot_source *s, struct gb_boot_paths *ret, st
 
 int gb_modules_index_path(const char *modules, char **ret, struct gb_err *err)
 {
-	static const char *const files[] = { "modules.dep", "modules.order" };
+	static const char *const files[] = {"modules.dep", "modules.order"};
 
 	for (size_t i = 0; i < GB_ARRAY_SIZE(files); i++) {
 		gb_auto_free char *path = gb_path_join(modules, files[i]);
@@ -294,16 +298,16 @@ static int add_file(struct gb_buf *key, const char *path, struct gb_err *err)
 
 	if (stat(path, &st) < 0)
 		return gb_fail_sys(err, errno, "cannot look at '%s'", path);
-	gb_buf_printf(key, "%s %" PRIu64 " %" PRId64 ".%09ld %" PRIu64 ":%" PRIu64 "\n", path,
-		(uint64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
-		(uint64_t)st.st_dev, (uint64_t)st.st_ino);
+	gb_buf_printf(key, "%s %" PRIu64 " %" PRId64 ".%09ld %" PRIu64 ":%" PRIu64 "\n",
+		path, (uint64_t)st.st_size, (int64_t)st.st_mtim.tv_sec,
+		st.st_mtim.tv_nsec, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
 	return 0;
 }
 
 int gb_bundle_key_init(struct gb_bundle_key *k, const char *cache_dir,
 	const struct gb_boot_paths *p, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) key = { .max = GB_BUNDLE_INDEX_MAX - GB_BUNDLE_ID_LEN - 1 };
+	gb_auto_done(gb_buf) key = {.max = GB_BUNDLE_INDEX_MAX - GB_BUNDLE_ID_LEN - 1};
 	gb_auto_free char *index = NULL;
 	int r;
 
@@ -342,7 +346,7 @@ void gb_bundle_key_done(struct gb_bundle_key *k)
 int gb_bundle_key_lookup(const struct gb_bundle_key *k, const char *cache_dir,
 	char **ret_dir, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) index = { 0 };
+	gb_auto_done(gb_buf) index = {0};
 	gb_auto_free char *dir = NULL;
 	gb_auto_free char *manifest = NULL;
 	const char *text;
@@ -353,7 +357,8 @@ int gb_bundle_key_lookup(const struct gb_bundle_key *k, const char *cache_dir,
 	if (index.len <= GB_BUNDLE_ID_LEN || text[GB_BUNDLE_ID_LEN] != '\n' ||
 		strspn(text, "0123456789abcdef") != GB_BUNDLE_ID_LEN ||
 		strcmp(text + GB_BUNDLE_ID_LEN + 1, k->text) != 0)
-		return gb_fail(err, GB_E_NOTFOUND, "the boot bundle's sources have changed");
+		return gb_fail(
+			err, GB_E_NOTFOUND, "the boot bundle's sources have changed");
 	if (asprintf(&dir, "%s/boot/%.*s", cache_dir, GB_BUNDLE_ID_LEN, text) < 0) {
 		dir = NULL;
 		return gb_nomem(err);
@@ -371,7 +376,7 @@ int gb_bundle_key_lookup(const struct gb_bundle_key *k, const char *cache_dir,
 int gb_bundle_lookup(const char *cache_dir, const struct gb_boot_paths *p, char **ret_dir,
 	struct gb_err *err)
 {
-	gb_auto_done(gb_bundle_key) key = { 0 };
+	gb_auto_done(gb_bundle_key) key = {0};
 	int r = gb_bundle_key_init(&key, cache_dir, p, err);
 
 	if (r < 0)

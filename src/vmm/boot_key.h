@@ -1,4 +1,5 @@
-/* Internal to vmm: how a lookup and the making of a bundle agree on what was made already.
+/* Internal to vmm: how a lookup and the making of a bundle agree on what was made
+ * already.
  *
  * CACHE/boot/index/<hash> holds the bundle's id, a newline, and the key it was made from:
  * path, size, mtime and inode of every source, so that a lookup reads one small file and
@@ -14,7 +15,7 @@
 #define GB_BUNDLE_FORMAT "glovebox-bundle 1"
 
 struct gb_bundle_key {
-	char *text;       /* owned */
+	char *text;	  /* owned */
 	char *index_path; /* owned */
 };
 int gb_bundle_key_init(struct gb_bundle_key *k, const char *cache_dir,
@@ -24,8 +25,8 @@ void gb_bundle_key_done(struct gb_bundle_key *k);
 int gb_bundle_key_lookup(const struct gb_bundle_key *k, const char *cache_dir,
 	char **ret_dir, struct gb_err *err);
 
-/* The file in a modules folder that lists all modules: modules.dep of an installed kernel,
- * modules.order of a package that was only unpacked. Owned. */
+/* The file in a modules folder that lists all modules: modules.dep of an installed
+ * kernel, modules.order of a package that was only unpacked. Owned. */
 int gb_modules_index_path(const char *modules, char **ret, struct gb_err *err);
 
 /* The newest kernel of an unpacked package or tree: root/boot/vmlinuz-R with

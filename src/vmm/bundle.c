@@ -24,14 +24,14 @@
 /* What the guest needs to find its console ports, its disk and its shares, in this order;
  * the network device's driver is there for machines that get one. */
 static const struct gb_module_want wanted[] = {
-	{ "virtio_mmio", false },
-	{ "virtio_console", false },
-	{ "virtio_blk", false },
-	{ "crc32c_generic", true }, /* ext4 asks for it by an alias */
-	{ "ext4", false },
-	{ "fuse", false },
-	{ "overlay", true },
-	{ "virtio_net", true },
+	{"virtio_mmio", false},
+	{"virtio_console", false},
+	{"virtio_blk", false},
+	{"crc32c_generic", true}, /* ext4 asks for it by an alias */
+	{"ext4", false},
+	{"fuse", false},
+	{"overlay", true},
+	{"virtio_net", true},
 };
 
 struct bundle {
@@ -68,7 +68,7 @@ static void GB_PRINTF(2, 3) say(const struct reporter *to, const char *fmt, ...)
 
 static int read_kernel(const char *path, struct gb_kernel *ret, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) file = { 0 };
+	gb_auto_done(gb_buf) file = {0};
 	int r = gb_file_read(AT_FDCWD, path, GB_KERNEL_MAX, &file, err);
 
 	if (r < 0)
@@ -84,7 +84,7 @@ static int module_path(size_t i, const struct gb_module *m, char *ret, size_t si
 
 static void add_modules(struct gb_cpio *c, const struct gb_module_list *l)
 {
-	gb_auto_done(gb_buf) list = { 0 };
+	gb_auto_done(gb_buf) list = {0};
 	char path[256];
 
 	for (size_t i = 0; i < l->n; i++) {
@@ -99,8 +99,8 @@ static void add_modules(struct gb_cpio *c, const struct gb_module_list *l)
 
 static int make_initramfs(struct bundle *b, const char *agent_path, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) agent = { 0 };
-	struct gb_cpio c = { .b = &b->initramfs, .next_inode = 1 };
+	gb_auto_done(gb_buf) agent = {0};
+	struct gb_cpio c = {.b = &b->initramfs, .next_inode = 1};
 	int r = gb_file_read(AT_FDCWD, agent_path, GB_AGENT_MAX, &agent, err);
 
 	if (r < 0)
@@ -135,8 +135,8 @@ static int name_bundle(struct bundle *b, struct gb_err *err)
 	return gb_sha256_hex(sha, b->id, err);
 }
 
-static int build(const struct gb_boot_paths *p, const struct reporter *to, struct bundle *b,
-	struct gb_err *err)
+static int build(const struct gb_boot_paths *p, const struct reporter *to,
+	struct bundle *b, struct gb_err *err)
 {
 	int r;
 
@@ -146,8 +146,8 @@ static int build(const struct gb_boot_paths *p, const struct reporter *to, struc
 		return r;
 	say(to, "kernel %s boots %s", b->kernel.release,
 		b->kernel.pvh ? "directly (PVH)" : "as bzImage");
-	r = gb_modules_collect(p->modules, b->kernel.release, wanted, GB_ARRAY_SIZE(wanted),
-		&b->modules, err);
+	r = gb_modules_collect(p->modules, b->kernel.release, wanted,
+		GB_ARRAY_SIZE(wanted), &b->modules, err);
 	if (r < 0)
 		return gb_wrap(err, r, "modules in '%s'", p->modules);
 	say(to, "%zu modules", b->modules.n);
@@ -164,15 +164,18 @@ static char *manifest(const struct bundle *b, const struct gb_boot_paths *p)
 	for (size_t i = 0; i < b->modules.n; i++)
 		json_array_append_new(modules, json_string(b->modules.v[i].name));
 	root = json_pack("{s:s, s:s, s:b, s:s, s:o}", "id", b->id, "kernel_release",
-		b->kernel.release, "pvh", b->kernel.pvh, "source", p->kernel, "modules", modules);
+		b->kernel.release, "pvh", b->kernel.pvh, "source", p->kernel, "modules",
+		modules);
 	text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 	json_decref(root);
 	return text;
 }
 
-static int write_file(int folder, const char *name, const void *data, size_t len, struct gb_err *err)
+static int write_file(
+	int folder, const char *name, const void *data, size_t len, struct gb_err *err)
 {
-	gb_auto_fd fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	gb_auto_fd fd =
+		openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 	int r;
 
 	if (fd < 0)
@@ -191,7 +194,8 @@ static int fill_folder(const struct bundle *b, const struct gb_boot_paths *p, in
 		return gb_nomem(err);
 	r = write_file(folder, "kernel", b->kernel.image.data, b->kernel.image.len, err);
 	if (r == 0)
-		r = write_file(folder, "initramfs", b->initramfs.data, b->initramfs.len, err);
+		r = write_file(
+			folder, "initramfs", b->initramfs.data, b->initramfs.len, err);
 	if (r == 0)
 		r = write_file(folder, "bundle.json", text, strlen(text), err);
 	return r;
@@ -202,7 +206,7 @@ static bool has_size(int folder, const char *name, size_t size)
 	struct stat st;
 
 	return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		S_ISREG(st.st_mode) && (size_t)st.st_size == size;
+	       S_ISREG(st.st_mode) && (size_t)st.st_size == size;
 }
 
 /* The same content from other sources is as good, unless somebody has been at it. */
@@ -212,12 +216,12 @@ static bool is_whole(const struct bundle *b, const char *folder)
 	gb_auto_fd fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
 	return fd >= 0 && has_size(fd, "kernel", b->kernel.image.len) &&
-		has_size(fd, "initramfs", b->initramfs.len) &&
-		faccessat(fd, "bundle.json", R_OK, 0) == 0;
+	       has_size(fd, "initramfs", b->initramfs.len) &&
+	       faccessat(fd, "bundle.json", R_OK, 0) == 0;
 }
 
-static int publish(const struct bundle *b, const struct gb_boot_paths *p, const char *folder,
-	struct gb_err *err)
+static int publish(const struct bundle *b, const struct gb_boot_paths *p,
+	const char *folder, struct gb_err *err)
 {
 	gb_auto_done(gb_publish) made = GB_PUBLISH_INIT;
 	gb_auto_fd fd = -1;
@@ -240,16 +244,18 @@ static int publish(const struct bundle *b, const struct gb_boot_paths *p, const 
 	return r < 0 ? r : gb_publish_commit(&made, b->id, 0755, err);
 }
 
-static int write_index(const struct gb_bundle_key *key, const char *id, struct gb_err *err)
+static int write_index(
+	const struct gb_bundle_key *key, const char *id, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) text = { 0 };
+	gb_auto_done(gb_buf) text = {0};
 	int r;
 
 	gb_buf_printf(&text, "%s\n%s", id, key->text);
 	r = gb_buf_check(&text, "the bundle's index", err);
 	if (r < 0)
 		return r;
-	return gb_file_write_atomic(AT_FDCWD, key->index_path, text.data, text.len, 0600, err);
+	return gb_file_write_atomic(
+		AT_FDCWD, key->index_path, text.data, text.len, 0600, err);
 }
 
 static void say_waiting(void *ctx)
@@ -258,11 +264,11 @@ static void say_waiting(void *ctx)
 }
 
 /* With the flight held. */
-static int make_now(const char *folder, const char *cache_dir, const struct gb_bundle_key *key,
-	const struct gb_boot_paths *p, const struct reporter *to, char **ret_dir,
-	struct gb_err *err)
+static int make_now(const char *folder, const char *cache_dir,
+	const struct gb_bundle_key *key, const struct gb_boot_paths *p,
+	const struct reporter *to, char **ret_dir, struct gb_err *err)
 {
-	gb_auto_done(bundle) b = { 0 };
+	gb_auto_done(bundle) b = {0};
 	int r = gb_bundle_key_lookup(key, cache_dir, ret_dir, NULL);
 
 	if (r != GB_E_NOTFOUND)
@@ -280,11 +286,11 @@ static int make_now(const char *folder, const char *cache_dir, const struct gb_b
 	return gb_bundle_key_lookup(key, cache_dir, ret_dir, err);
 }
 
-int gb_bundle_make(const char *cache_dir, const struct gb_boot_paths *p, gb_progress progress,
-	void *ctx, char **ret_dir, struct gb_err *err)
+int gb_bundle_make(const char *cache_dir, const struct gb_boot_paths *p,
+	gb_progress progress, void *ctx, char **ret_dir, struct gb_err *err)
 {
-	struct reporter to = { progress, ctx };
-	gb_auto_done(gb_bundle_key) key = { 0 };
+	struct reporter to = {progress, ctx};
+	gb_auto_done(gb_bundle_key) key = {0};
 	gb_auto_done(gb_flight) flight = GB_FLIGHT_INIT;
 	gb_auto_free char *folder = gb_path_join(cache_dir, "boot");
 	gb_auto_free char *index = folder ? gb_path_join(folder, "index") : NULL;

@@ -25,8 +25,8 @@ struct entry {
 static void header(struct gb_cpio *c, const struct entry *e)
 {
 	uint32_t name_size = (uint32_t)strlen(e->path) + 1;
-	const uint32_t fields[] = { c->next_inode++, e->mode, 0, 0, e->links, 0, e->size, 0, 0,
-		e->major, e->minor, name_size, 0 };
+	const uint32_t fields[] = {c->next_inode++, e->mode, 0, 0, e->links, 0, e->size,
+		0, 0, e->major, e->minor, name_size, 0};
 
 	gb_buf_add_str(c->b, NEWC_MAGIC);
 	for (size_t i = 0; i < GB_ARRAY_SIZE(fields); i++)
@@ -37,7 +37,7 @@ static void header(struct gb_cpio *c, const struct entry *e)
 
 void gb_cpio_folder(struct gb_cpio *c, const char *path)
 {
-	header(c, &(struct entry){ .path = path, .mode = S_IFDIR | 0755, .links = 2 });
+	header(c, &(struct entry){.path = path, .mode = S_IFDIR | 0755, .links = 2});
 }
 
 void gb_cpio_file(
@@ -47,25 +47,25 @@ void gb_cpio_file(
 		c->b->error = GB_E_LIMIT;
 		return;
 	}
-	header(c, &(struct entry){ .path = path,
+	header(c, &(struct entry){.path = path,
 			  .mode = S_IFREG | mode,
 			  .links = 1,
-			  .size = (uint32_t)len });
+			  .size = (uint32_t)len});
 	gb_buf_add(c->b, data, len);
 	pad(c);
 }
 
-void gb_cpio_char_device(
-	struct gb_cpio *c, const char *path, uint32_t mode, uint32_t major, uint32_t minor)
+void gb_cpio_char_device(struct gb_cpio *c, const char *path, uint32_t mode,
+	uint32_t major, uint32_t minor)
 {
-	header(c, &(struct entry){ .path = path,
+	header(c, &(struct entry){.path = path,
 			  .mode = S_IFCHR | mode,
 			  .links = 1,
 			  .major = major,
-			  .minor = minor });
+			  .minor = minor});
 }
 
 void gb_cpio_end(struct gb_cpio *c)
 {
-	header(c, &(struct entry){ .path = "TRAILER!!!", .links = 1 });
+	header(c, &(struct entry){.path = "TRAILER!!!", .links = 1});
 }

@@ -1,5 +1,5 @@
-/* ELF files as far as bundles need them. They come from packages that somebody else built:
- * every offset is checked against the file before it is followed. */
+/* ELF files as far as bundles need them. They come from packages that somebody else
+ * built: every offset is checked against the file before it is followed. */
 #include "vmm/bundle_parts.h"
 
 #include <elf.h>
@@ -18,7 +18,8 @@ static bool read_header(const uint8_t *data, size_t len, Elf64_Ehdr *ret)
 		return false;
 	memcpy(ret, data, sizeof(*ret));
 	return memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0 &&
-		ret->e_ident[EI_CLASS] == ELFCLASS64 && ret->e_ident[EI_DATA] == ELFDATA2LSB;
+	       ret->e_ident[EI_CLASS] == ELFCLASS64 &&
+	       ret->e_ident[EI_DATA] == ELFDATA2LSB;
 }
 
 bool gb_elf_valid(const uint8_t *data, size_t len)
@@ -28,8 +29,8 @@ bool gb_elf_valid(const uint8_t *data, size_t len)
 	return read_header(data, len, &h);
 }
 
-static bool section_at(const uint8_t *data, size_t len, const Elf64_Ehdr *h, unsigned i,
-	Elf64_Shdr *ret)
+static bool section_at(
+	const uint8_t *data, size_t len, const Elf64_Ehdr *h, unsigned i, Elf64_Shdr *ret)
 {
 	if (i >= h->e_shnum || h->e_shentsize != sizeof(*ret) ||
 		!in_file(len, h->e_shoff, (uint64_t)h->e_shnum * sizeof(*ret)))
@@ -46,7 +47,8 @@ int gb_elf_section(const uint8_t *data, size_t len, const char *name, const uint
 	Elf64_Shdr s;
 	size_t want = strlen(name) + 1;
 
-	if (!read_header(data, len, &h) || !section_at(data, len, &h, h.e_shstrndx, &names) ||
+	if (!read_header(data, len, &h) ||
+		!section_at(data, len, &h, h.e_shstrndx, &names) ||
 		names.sh_type == SHT_NOBITS)
 		return gb_fail(err, GB_E_PARSE, "not a 64-bit ELF file with sections");
 	for (unsigned i = 0; i < h.e_shnum; i++) {
@@ -73,7 +75,7 @@ static bool notes_have(const uint8_t *data, size_t len, const char *owner, uint3
 
 		memcpy(&n, data, sizeof(n));
 		size = sizeof(n) + (((uint64_t)n.n_namesz + 3) & ~UINT64_C(3)) +
-			(((uint64_t)n.n_descsz + 3) & ~UINT64_C(3));
+		       (((uint64_t)n.n_descsz + 3) & ~UINT64_C(3));
 		if (in_file(len, sizeof(n), n.n_namesz) && n.n_type == type &&
 			n.n_namesz == owner_size &&
 			memcmp(data + sizeof(n), owner, owner_size) == 0)

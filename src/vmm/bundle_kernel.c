@@ -1,9 +1,9 @@
-/* A distribution's kernel is a bzImage: a small program that unpacks the real one, vmlinux.
- * Booting vmlinux by PVH skips that, which under emulation is most of a second.
+/* A distribution's kernel is a bzImage: a small program that unpacks the real one,
+ * vmlinux. Booting vmlinux by PVH skips that, which under emulation is most of a second.
  *
  * The setup header of a bzImage (Documentation/x86/boot.rst of the kernel):
- *   1f1 setup sectors   202 "HdrS"   206 protocol version   20e offset of the version text
- *   248 payload offset  24c payload length; both count from the protected-mode part
+ *   1f1 setup sectors   202 "HdrS"   206 protocol version   20e offset of the version
+ * text 248 payload offset  24c payload length; both count from the protected-mode part
  * The payload's last four bytes are the size of what it unpacks to; with gzip they belong
  * to the format, other formats have them after their end. */
 #include "vmm/bundle_parts.h"
@@ -11,16 +11,16 @@
 #include <elf.h>
 #include <string.h>
 
-#define SETUP_SECTS      0x1f1
-#define SETUP_MAGIC      0x202
-#define SETUP_PROTOCOL   0x206
-#define SETUP_VERSION    0x20e
-#define SETUP_PAYLOAD    0x248
-#define SETUP_END        0x250
+#define SETUP_SECTS	 0x1f1
+#define SETUP_MAGIC	 0x202
+#define SETUP_PROTOCOL	 0x206
+#define SETUP_VERSION	 0x20e
+#define SETUP_PAYLOAD	 0x248
+#define SETUP_END	 0x250
 #define PROTOCOL_PAYLOAD 0x0208 /* the first with a payload offset */
-#define SECTOR           512
+#define SECTOR		 512
 
-#define XEN_OWNER             "Xen"
+#define XEN_OWNER	      "Xen"
 #define XEN_PHYS32_ENTRY_NOTE 18 /* XEN_ELFNOTE_PHYS32_ENTRY */
 
 #define BANNER "Linux version "
@@ -58,7 +58,8 @@ static bool is_bzimage(const struct gb_buf *f)
 	return f->len >= SETUP_END && memcmp(f->data + SETUP_MAGIC, "HdrS", 4) == 0;
 }
 
-static int bzimage_release(const struct gb_buf *f, struct gb_kernel *ret, struct gb_err *err)
+static int bzimage_release(
+	const struct gb_buf *f, struct gb_kernel *ret, struct gb_err *err)
 {
 	size_t at = SECTOR + (size_t)get_le(f->data + SETUP_VERSION, 2);
 
@@ -78,11 +79,13 @@ static int unpack_payload(const struct gb_buf *f, struct gb_buf *ret, struct gb_
 	int r;
 
 	if (len < 8 || offset > f->len || len > f->len - offset)
-		return gb_fail(err, GB_E_PARSE, "the kernel's payload is not within the file");
+		return gb_fail(
+			err, GB_E_PARSE, "the kernel's payload is not within the file");
 	payload = f->data + offset;
 	size = get_le(payload + len - 4, 4);
 	if (size > GB_KERNEL_MAX)
-		return gb_fail(err, GB_E_LIMIT, "over %zu bytes when unpacked", GB_KERNEL_MAX);
+		return gb_fail(
+			err, GB_E_LIMIT, "over %zu bytes when unpacked", GB_KERNEL_MAX);
 	if (payload[0] != 0x1f || payload[1] != 0x8b)
 		len -= 4;
 	r = gb_unpack(payload, len, size, ret, err);
@@ -98,7 +101,7 @@ static bool boots_by_pvh(const struct gb_buf *image)
 
 static int read_bzimage(struct gb_buf *file, struct gb_kernel *ret, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) vmlinux = { 0 };
+	gb_auto_done(gb_buf) vmlinux = {0};
 	int r = bzimage_release(file, ret, err);
 
 	if (r < 0)
@@ -124,7 +127,8 @@ static int read_vmlinux(struct gb_buf *file, struct gb_kernel *ret, struct gb_er
 
 	if (!boots_by_pvh(file))
 		return gb_fail(err, GB_E_UNSUPPORTED,
-			"this vmlinux cannot be booted directly (built without CONFIG_PVH): "
+			"this vmlinux cannot be booted directly (built without "
+			"CONFIG_PVH): "
 			"give its vmlinuz (bzImage) instead");
 	if (at)
 		at += strlen(BANNER);

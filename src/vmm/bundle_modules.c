@@ -13,12 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define INDEX_MAX  ((size_t)16 << 20)
-#define NAME_MAX_  128 /* of a module */
-#define DEPTH_MAX  32  /* a loop among dependencies ends here */
-#define SOFTDEP    "softdep="
-#define DEPENDS    "depends="
-#define VERMAGIC   "vermagic="
+#define INDEX_MAX ((size_t)16 << 20)
+#define NAME_MAX_ 128 /* of a module */
+#define DEPTH_MAX 32  /* a loop among dependencies ends here */
+#define SOFTDEP	  "softdep="
+#define DEPENDS	  "depends="
+#define VERMAGIC  "vermagic="
 
 /* A file with a path a line; "path:" and what follows is cut. */
 struct index {
@@ -57,8 +57,8 @@ void gb_module_list_done(struct gb_module_list *l)
 
 static bool is_name_char(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		c == '_';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || c == '_';
 }
 
 /* The module's name of a path such as "kernel/fs/ext4/ext4.ko.xz". */
@@ -111,28 +111,30 @@ static bool collected(const struct collector *c, const char *name)
 }
 
 /* An index made for a package names "x.ko" where the file is "x.ko.xz". */
-static int read_module_file(
-	const char *folder, const char *path, size_t len, struct gb_buf *ret, struct gb_err *err)
+static int read_module_file(const char *folder, const char *path, size_t len,
+	struct gb_buf *ret, struct gb_err *err)
 {
-	static const char *const endings[] = { "", ".xz", ".zst", ".gz" };
+	static const char *const endings[] = {"", ".xz", ".zst", ".gz"};
 
 	for (size_t i = 0; i < GB_ARRAY_SIZE(endings); i++) {
 		gb_auto_free char *full = NULL;
 
-		if (asprintf(&full, "%s/%.*s%s", folder, (int)len, path, endings[i]) < 0) {
+		if (asprintf(&full, "%s/%.*s%s", folder, (int)len, path, endings[i]) <
+			0) {
 			full = NULL;
 			return gb_nomem(err);
 		}
 		if (access(full, F_OK) == 0)
 			return gb_file_read(AT_FDCWD, full, GB_MODULE_MAX, ret, err);
 	}
-	return gb_fail(err, GB_E_NOTFOUND, "'%s/%.*s' does not exist", folder, (int)len, path);
+	return gb_fail(
+		err, GB_E_NOTFOUND, "'%s/%.*s' does not exist", folder, (int)len, path);
 }
 
-static int read_module(
-	const char *folder, const char *path, size_t len, struct gb_buf *ret, struct gb_err *err)
+static int read_module(const char *folder, const char *path, size_t len,
+	struct gb_buf *ret, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) packed = { 0 };
+	gb_auto_done(gb_buf) packed = {0};
 	int r = read_module_file(folder, path, len, &packed, err);
 
 	if (r < 0)
@@ -160,14 +162,16 @@ static int add_names(struct collector *c, const char *list, size_t len, int dept
 
 		while (at < len && (list[at] == ',' || list[at] == ' '))
 			at++;
-		while (at < len && list[at] != ',' && list[at] != ' ' && n + 1 < sizeof(name)) {
+		while (at < len && list[at] != ',' && list[at] != ' ' &&
+			n + 1 < sizeof(name)) {
 			name[n++] = list[at] == '-' ? '_' : list[at];
 			at++;
 		}
 		name[n] = 0;
 		if (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				 "0123456789_") != n)
-			return gb_fail(err, GB_E_PARSE, "odd name among its dependencies");
+			return gb_fail(
+				err, GB_E_PARSE, "odd name among its dependencies");
 		if (n)
 			r = add_module(c, name, depth, optional, err);
 	}
@@ -176,8 +180,8 @@ static int add_names(struct collector *c, const char *list, size_t len, int dept
 
 /* "pre: a b post: c": what comes before it. The names may be aliases that no file bears;
  * those are the kernel's to find, and built in as often as not. */
-static int add_softdep(struct collector *c, const char *text, size_t len, int depth,
-	struct gb_err *err)
+static int add_softdep(
+	struct collector *c, const char *text, size_t len, int depth, struct gb_err *err)
 {
 	const char *pre = memmem(text, len, "pre:", 4);
 	const char *post;
@@ -191,12 +195,13 @@ static int add_softdep(struct collector *c, const char *text, size_t len, int de
 	return add_names(c, pre, post ? (size_t)(post - pre) : left, depth, true, err);
 }
 
-static int check_release(const struct collector *c, const char *magic, size_t len,
-	struct gb_err *err)
+static int check_release(
+	const struct collector *c, const char *magic, size_t len, struct gb_err *err)
 {
 	size_t n = strlen(c->release);
 
-	if (len >= n && memcmp(magic, c->release, n) == 0 && (len == n || magic[n] == ' '))
+	if (len >= n && memcmp(magic, c->release, n) == 0 &&
+		(len == n || magic[n] == ' '))
 		return 0;
 	return gb_fail(err, GB_E_INVALID, "it was built for kernel '%.*s', not '%s'",
 		(int)strcspn(magic, " "), magic, c->release);
@@ -254,7 +259,7 @@ static int append(struct collector *c, const char *name, struct gb_buf *data_con
 		free(copy);
 		return gb_nomem(err);
 	}
-	l->v[l->n++] = (struct gb_module){ .name = copy, .data = *data_consume };
+	l->v[l->n++] = (struct gb_module){.name = copy, .data = *data_consume};
 	memset(data_consume, 0, sizeof(*data_consume));
 	return 0;
 }
@@ -262,7 +267,7 @@ static int append(struct collector *c, const char *name, struct gb_buf *data_con
 static int add_module(struct collector *c, const char *name, int depth, bool optional,
 	struct gb_err *err)
 {
-	gb_auto_done(gb_buf) data = { 0 };
+	gb_auto_done(gb_buf) data = {0};
 	size_t len = 0;
 	const char *path;
 	int r;
@@ -270,13 +275,15 @@ static int add_module(struct collector *c, const char *name, int depth, bool opt
 	if (collected(c, name) || find_path(&c->builtin, name, &len))
 		return 0;
 	if (depth > DEPTH_MAX)
-		return gb_fail(err, GB_E_LIMIT, "dependencies of module '%s' go in a circle", name);
+		return gb_fail(err, GB_E_LIMIT,
+			"dependencies of module '%s' go in a circle", name);
 	path = find_path(&c->files, name, &len);
 	if (!path && optional)
 		return 0;
 	if (!path)
 		return gb_fail(err, GB_E_NOTFOUND,
-			"the kernel has no module '%s', and it is not built in: use another "
+			"the kernel has no module '%s', and it is not built in: use "
+			"another "
 			"kernel",
 			name);
 	r = read_module(c->folder, path, len, &data, err);
@@ -308,7 +315,7 @@ int gb_modules_collect(const char *folder, const char *release,
 	const struct gb_module_want *want, size_t count, struct gb_module_list *ret,
 	struct gb_err *err)
 {
-	gb_auto_done(collector) c = { .folder = folder, .release = release };
+	gb_auto_done(collector) c = {.folder = folder, .release = release};
 	int r = read_indexes(&c, err);
 
 	for (size_t i = 0; r == 0 && i < count; i++)

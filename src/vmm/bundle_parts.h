@@ -15,7 +15,8 @@
 /* Decompress gzip, bzip2, xz, lzma, zstd or lz4, told by content, into *ret: at most max
  * bytes, else GB_E_LIMIT. GB_E_UNSUPPORTED when it is none of them, GB_E_PARSE when it is
  * damaged. */
-int gb_unpack(const void *data, size_t len, size_t max, struct gb_buf *ret, struct gb_err *err);
+int gb_unpack(
+	const void *data, size_t len, size_t max, struct gb_buf *ret, struct gb_err *err);
 
 /* A little-endian 64-bit ELF file in memory; nothing is owned. */
 bool gb_elf_valid(const uint8_t *data, size_t len);
@@ -32,12 +33,14 @@ struct gb_kernel {
 	char release[GB_RELEASE_MAX];
 };
 void gb_kernel_done(struct gb_kernel *k);
-/* From a bzImage or vmlinux; file is taken over. GB_E_UNSUPPORTED says what is missing. */
-int gb_kernel_read_consume(struct gb_buf *file, struct gb_kernel *ret, struct gb_err *err);
+/* From a bzImage or vmlinux; file is taken over. GB_E_UNSUPPORTED says what is missing.
+ */
+int gb_kernel_read_consume(
+	struct gb_buf *file, struct gb_kernel *ret, struct gb_err *err);
 
 /* Modules in the order in which they must be loaded, decompressed. */
 struct gb_module {
-	char *name;         /* owned; '-' written as '_' */
+	char *name;	    /* owned; '-' written as '_' */
 	struct gb_buf data; /* owned */
 };
 struct gb_module_list {
@@ -67,8 +70,8 @@ struct gb_cpio {
 void gb_cpio_folder(struct gb_cpio *c, const char *path);
 void gb_cpio_file(
 	struct gb_cpio *c, const char *path, uint32_t mode, const void *data, size_t len);
-void gb_cpio_char_device(
-	struct gb_cpio *c, const char *path, uint32_t mode, uint32_t major, uint32_t minor);
+void gb_cpio_char_device(struct gb_cpio *c, const char *path, uint32_t mode,
+	uint32_t major, uint32_t minor);
 void gb_cpio_end(struct gb_cpio *c);
 
 #endif

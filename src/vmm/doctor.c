@@ -1,9 +1,7 @@
 #include "vmm/doctor.h"
 #include "vmm/accel.h"
 #include "vmm/boot.h"
-#include "vmm/qemu/host.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/path.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -13,7 +11,6 @@
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,10 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define VERSION_WAIT_MS 3000
-#define VERSION_MAX     200
-#define SOCKET_ENDING   ".sock"
-#define NAME_ENOUGH     20 /* characters of a machine's name that should fit */
+#define TRY_WAIT_MS   3000
+#define SOCKET_ENDING ".sock"
+#define NAME_ENOUGH   20 /* characters of a machine's name that should fit */
 
 struct doctor {
 	const char *cache_dir;
@@ -49,7 +45,7 @@ static void GB_PRINTF(4, 5)
 static void check_accelerator(const struct doctor *d)
 {
 	struct gb_accel_result got;
-	struct gb_err err = { 0 };
+	struct gb_err err = {0};
 
 	if (gb_accel_resolve(GB_ACCEL_AUTO, d->cache_dir, &got, &err) < 0)
 		say(d, "accelerator", false, "%s", err.msg);
@@ -62,63 +58,23 @@ static void check_accelerator(const struct doctor *d)
 			got.cached ? ", as found earlier since this boot" : "");
 }
 
-/* The first line that the program prints, in *ret (of VERSION_MAX bytes). */
-static int first_line(const char *program, const char *argument, char *ret, struct gb_err *err)
-{
-	char *const argv[] = { (char *)program, (char *)argument, NULL };
-	int fds[2];
-	gb_auto_fd out = -1;
-	struct gb_fd_map map = { .to = 1 };
-	struct gb_spawn s = { .argv = argv, .fds = &map, .fd_count = 1, .die_with_parent = true };
-	uint64_t deadline = gb_deadline_ms(VERSION_WAIT_MS);
-	size_t got = 0;
-	pid_t pid;
-	int r;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return gb_fail_sys(err, errno, "cannot make a pipe");
-	out = fds[0];
-	map.from = fds[1];
-	r = gb_spawn(&s, &pid, err);
-	close(fds[1]);
-	if (r < 0)
-		return r;
-	while (r == 0 && got < VERSION_MAX - 1) {
-		ssize_t n;
-
-		r = gb_fd_wait(out, POLLIN, deadline, err);
-		n = r < 0 ? 0 : read(out, ret + got, VERSION_MAX - 1 - got);
-		if (n <= 0)
-			break;
-		got += (size_t)n;
-	}
-	gb_kill_child(pid);
-	ret[got] = 0;
-	ret[strcspn(ret, "\n")] = 0;
-	return r < 0 || *ret ? r : gb_fail(err, GB_E_IO, "'%s' says nothing", program);
-}
-
 static void check_qemu(const struct doctor *d)
 {
-	gb_auto_free char *path = NULL;
-	struct gb_err err = { 0 };
-	char version[VERSION_MAX] = "";
-	int r = gb_qemu_binary(&path, &err);
+	struct gb_err err = {0};
+	char text[GB_DRIVER_TEXT];
 
-	if (r == 0)
-		r = first_line(path, "--version", version, &err);
-	if (r == 0)
-		say(d, "qemu", true, "%s: %s", path, version);
+	if (gb_driver_qemu_describe(text, &err) == 0)
+		say(d, "qemu", true, "%s", text);
 	else
 		say(d, "qemu", false, "%s", err.msg);
 }
 
 static void check_kernel(const struct doctor *d)
 {
-	struct gb_boot_source source = { 0 };
-	gb_auto_done(gb_boot_paths) p = { 0 };
+	struct gb_boot_source source = {0};
+	gb_auto_done(gb_boot_paths) p = {0};
 	gb_auto_free char *dir = NULL;
-	struct gb_err err = { 0 };
+	struct gb_err err = {0};
 	int r = gb_boot_locate(&source, &p, &err);
 
 	if (r < 0) {
@@ -159,14 +115,17 @@ static void check_templates(const struct doctor *d)
 
 static void check_landlock(const struct doctor *d)
 {
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	long abi = syscall(
+		SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 
 	if (abi > 0)
 		say(d, "landlock", true, "version %ld", abi);
 	else
 		say(d, "landlock", false,
-			"not available (%s): helper processes are confined by the other stages "
-			"only; boot this host with lsm=landlock,... (kernel 5.13 or newer)",
+			"not available (%s): helper processes are confined by the other "
+			"stages "
+			"only; boot this host with lsm=landlock,... (kernel 5.13 or "
+			"newer)",
 			strerror(errno));
 }
 
@@ -190,15 +149,18 @@ static void check_namespaces(const struct doctor *d)
 
 	if (pid == 0)
 		_exit(unshare(CLONE_NEWUSER) < 0 ? errno : 0);
-	if (pid < 0 || gb_wait_child(pid, gb_deadline_ms(VERSION_WAIT_MS), &status, NULL) < 0) {
+	if (pid < 0 ||
+		gb_wait_child(pid, gb_deadline_ms(TRY_WAIT_MS), &status, NULL) < 0) {
 		if (pid > 0)
 			gb_kill_child(pid);
-		say(d, "user namespaces", false, "cannot be tried: no process could be started");
+		say(d, "user namespaces", false,
+			"cannot be tried: no process could be started");
 	} else if (status == 0) {
 		say(d, "user namespaces", true, "available");
 	} else {
 		say(d, "user namespaces", false,
-			"not available (%s): helper processes see the host's mounts, and images "
+			"not available (%s): helper processes see the host's mounts, and "
+			"images "
 			"made by debootstrap need root; allow them (sysctl "
 			"kernel.unprivileged_userns_clone, user.max_user_namespaces)",
 			WIFEXITED(status) ? strerror(WEXITSTATUS(status)) : "killed");
@@ -207,8 +169,8 @@ static void check_namespaces(const struct doctor *d)
 
 static void check_runtime(const struct doctor *d)
 {
-	gb_auto_done(gb_dirs) dirs = { 0 };
-	struct gb_err err = { 0 };
+	gb_auto_done(gb_dirs) dirs = {0};
+	struct gb_err err = {0};
 	size_t used;
 	size_t room = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
 
@@ -222,20 +184,23 @@ static void check_runtime(const struct doctor *d)
 			dirs.runtime, GB_MIN(room - used, (size_t)63));
 	else
 		say(d, "runtime folder", false,
-			"'%s' is too long for sockets: set XDG_RUNTIME_DIR or GLOVEBOX_HOME to a "
+			"'%s' is too long for sockets: set XDG_RUNTIME_DIR or "
+			"GLOVEBOX_HOME to a "
 			"shorter directory",
 			dirs.runtime);
 }
 
-int gb_vmm_doctor(const char *cache_dir, gb_doctor_line line, void *ctx, struct gb_err *err)
+int gb_vmm_doctor(
+	const char *cache_dir, gb_doctor_line line, void *ctx, struct gb_err *err)
 {
-	static void (*const checks[])(const struct doctor *) = { check_accelerator, check_qemu,
-		check_kernel, check_templates, check_landlock, check_seccomp, check_namespaces,
-		check_runtime };
-	struct doctor d = { cache_dir, line, ctx };
+	static void (*const checks[])(const struct doctor *) = {check_accelerator,
+		check_qemu, check_kernel, check_templates, check_landlock, check_seccomp,
+		check_namespaces, check_runtime};
+	struct doctor d = {cache_dir, line, ctx};
 
 	if (!cache_dir || !line)
-		return gb_fail(err, GB_E_INVALID, "the doctor needs a cache folder and a reader");
+		return gb_fail(err, GB_E_INVALID,
+			"the doctor needs a cache folder and a reader");
 	for (size_t i = 0; i < GB_ARRAY_SIZE(checks); i++)
 		checks[i](&d);
 	return 0;

@@ -1,5 +1,6 @@
-/* lab-pack FOLDER INIT MODULE...: finds a kernel as glovebox does and writes FOLDER/kernel
- * and FOLDER/initramfs, whose /init is INIT and whose modules are those named. */
+/* lab-pack FOLDER INIT MODULE...: finds a kernel as glovebox does and writes
+ * FOLDER/kernel and FOLDER/initramfs, whose /init is INIT and whose modules are those
+ * named. */
 #include "vmm/boot.h"
 #include "vmm/bundle_parts.h"
 #include "base/fd.h"
@@ -12,7 +13,7 @@
 
 static void add_modules(struct gb_cpio *c, const struct gb_module_list *l)
 {
-	gb_auto_done(gb_buf) list = { 0 };
+	gb_auto_done(gb_buf) list = {0};
 	char path[256];
 
 	gb_cpio_folder(c, "modules");
@@ -24,11 +25,12 @@ static void add_modules(struct gb_cpio *c, const struct gb_module_list *l)
 	gb_cpio_file(c, "modules.list", 0644, list.data, list.len);
 }
 
-static int write_initramfs(const char *init, const struct gb_module_list *l, struct gb_err *err)
+static int write_initramfs(
+	const char *init, const struct gb_module_list *l, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) program = { 0 };
-	gb_auto_done(gb_buf) out = { .max = (size_t)256 << 20 };
-	struct gb_cpio c = { .b = &out, .next_inode = 1 };
+	gb_auto_done(gb_buf) program = {0};
+	gb_auto_done(gb_buf) out = {.max = (size_t)256 << 20};
+	struct gb_cpio c = {.b = &out, .next_inode = 1};
 	int r = gb_file_read(AT_FDCWD, init, GB_AGENT_MAX, &program, err);
 
 	if (r < 0)
@@ -40,18 +42,19 @@ static int write_initramfs(const char *init, const struct gb_module_list *l, str
 	add_modules(&c, l);
 	gb_cpio_end(&c);
 	r = gb_buf_check(&out, "the initramfs", err);
-	return r < 0 ? r :
-		       gb_file_write_atomic(AT_FDCWD, "initramfs", out.data, out.len, 0644, err);
+	return r < 0 ? r
+		     : gb_file_write_atomic(
+			       AT_FDCWD, "initramfs", out.data, out.len, 0644, err);
 }
 
 static int pack(const char *init, const struct gb_module_want *want, size_t count,
 	struct gb_err *err)
 {
-	struct gb_boot_source source = { .agent = init };
-	gb_auto_done(gb_boot_paths) paths = { 0 };
-	gb_auto_done(gb_buf) file = { 0 };
-	gb_auto_done(gb_kernel) kernel = { 0 };
-	gb_auto_done(gb_module_list) modules = { 0 };
+	struct gb_boot_source source = {.agent = init};
+	gb_auto_done(gb_boot_paths) paths = {0};
+	gb_auto_done(gb_buf) file = {0};
+	gb_auto_done(gb_kernel) kernel = {0};
+	gb_auto_done(gb_module_list) modules = {0};
 	int r = gb_boot_locate(&source, &paths, err);
 
 	if (r == 0)
@@ -69,8 +72,8 @@ static int pack(const char *init, const struct gb_module_want *want, size_t coun
 
 int main(int argc, char **argv)
 {
-	struct gb_module_want want[WANT_MAX] = { 0 };
-	struct gb_err err = { 0 };
+	struct gb_module_want want[WANT_MAX] = {0};
+	struct gb_err err = {0};
 	gb_auto_free char *init = argc > 2 ? realpath(argv[2], NULL) : NULL;
 
 	if (!init || argc - 3 > WANT_MAX || chdir(argv[1]) < 0) {

@@ -1,5 +1,5 @@
-/* /init of the lab's outer guest: loads kvm, asks the accelerator probe, says what came of
- * it on the console ("lab: ..."), and powers off. Static. */
+/* /init of the lab's outer guest: loads kvm, asks the accelerator probe, says what came
+ * of it on the console ("lab: ..."), and powers off. Static. */
 #include "vmm/accel.h"
 #include "vmm/accel_probe.h"
 #include "base/clock.h"
@@ -33,7 +33,7 @@ static void load_modules(void)
 static void show_resolve(const char *what, const char *cache)
 {
 	struct gb_accel_result got;
-	struct gb_err err = { 0 };
+	struct gb_err err = {0};
 	uint64_t start = gb_now_ns();
 	int r = gb_accel_resolve(GB_ACCEL_AUTO, cache, &got, &err);
 

@@ -85,7 +85,8 @@ static int fake_run(void)
 	}
 }
 
-static int fake_ioctl(int fd GB_UNUSED, unsigned long request, unsigned long arg GB_UNUSED)
+static int fake_ioctl(
+	int fd GB_UNUSED, unsigned long request, unsigned long arg GB_UNUSED)
 {
 	if (request == fake.failing) {
 		errno = EBUSY;
@@ -103,7 +104,7 @@ static int fake_ioctl(int fd GB_UNUSED, unsigned long request, unsigned long arg
 	}
 }
 
-static const struct gb_kvm_ops fake_ops = { fake_open, fake_ioctl, fake_map };
+static const struct gb_kvm_ops fake_ops = {fake_open, fake_ioctl, fake_map};
 
 struct probe_row {
 	const char *name;
@@ -114,32 +115,32 @@ struct probe_row {
 };
 
 static const struct probe_row probe_rows[] = {
-	{ "probe: works", { .run = WORKS }, true, true, "runs a bare guest" },
-	{ "probe: no device", { .open_errno = ENOENT }, false, false, "does not exist" },
-	{ "probe: not permitted", { .open_errno = EACCES }, false, false, "join the group" },
-	{ "probe: no driver", { .open_errno = ENODEV }, false, false, "open failed" },
-	{ "probe: another version", { .api = 11 }, false, false, "KVM_GET_API_VERSION" },
-	{ "probe: creates no machine", { .failing = KVM_CREATE_VM }, false, false,
-		"KVM_CREATE_VM failed" },
-	{ "probe: creates no processor", { .failing = KVM_CREATE_VCPU }, false, false,
-		"KVM_CREATE_VCPU failed" },
-	{ "probe: refuses registers", { .failing = KVM_SET_SREGS }, false, false,
-		"KVM_SET_SREGS failed" },
-	{ "probe: KVM_RUN fails", { .failing = KVM_RUN }, false, true, "KVM_RUN failed" },
-	{ "probe: internal error at once",
-		{ .run = EXITS, .exit_reason = KVM_EXIT_INTERNAL_ERROR }, false, true,
-		"internal error at cmpxchg16b (17)" },
-	{ "probe: internal error later",
-		{ .run = EXITS, .run_until = 2, .exit_reason = KVM_EXIT_INTERNAL_ERROR }, false,
-		true, "internal error at xsave/xrstor (17)" },
-	{ "probe: triple fault",
-		{ .run = EXITS, .run_until = 1, .exit_reason = KVM_EXIT_SHUTDOWN }, false, true,
-		"triple fault at int3" },
-	{ "probe: halts", { .run = EXITS, .exit_reason = KVM_EXIT_HLT }, false, true,
-		"unexpected exit" },
-	{ "probe: wrong result", { .run = WRONG_BYTE, .run_until = 2 }, false, true,
-		"wrong result at xsave/xrstor" },
-	{ "probe: dies", { .run = DIES }, false, false, "died" },
+	{"probe: works", {.run = WORKS}, true, true, "runs a bare guest"},
+	{"probe: no device", {.open_errno = ENOENT}, false, false, "does not exist"},
+	{"probe: not permitted", {.open_errno = EACCES}, false, false, "join the group"},
+	{"probe: no driver", {.open_errno = ENODEV}, false, false, "open failed"},
+	{"probe: another version", {.api = 11}, false, false, "KVM_GET_API_VERSION"},
+	{"probe: creates no machine", {.failing = KVM_CREATE_VM}, false, false,
+		"KVM_CREATE_VM failed"},
+	{"probe: creates no processor", {.failing = KVM_CREATE_VCPU}, false, false,
+		"KVM_CREATE_VCPU failed"},
+	{"probe: refuses registers", {.failing = KVM_SET_SREGS}, false, false,
+		"KVM_SET_SREGS failed"},
+	{"probe: KVM_RUN fails", {.failing = KVM_RUN}, false, true, "KVM_RUN failed"},
+	{"probe: internal error at once",
+		{.run = EXITS, .exit_reason = KVM_EXIT_INTERNAL_ERROR}, false, true,
+		"internal error at cmpxchg16b (17)"},
+	{"probe: internal error later",
+		{.run = EXITS, .run_until = 2, .exit_reason = KVM_EXIT_INTERNAL_ERROR},
+		false, true, "internal error at xsave/xrstor (17)"},
+	{"probe: triple fault",
+		{.run = EXITS, .run_until = 1, .exit_reason = KVM_EXIT_SHUTDOWN}, false,
+		true, "triple fault at int3"},
+	{"probe: halts", {.run = EXITS, .exit_reason = KVM_EXIT_HLT}, false, true,
+		"unexpected exit"},
+	{"probe: wrong result", {.run = WRONG_BYTE, .run_until = 2}, false, true,
+		"wrong result at xsave/xrstor"},
+	{"probe: dies", {.run = DIES}, false, false, "died"},
 };
 
 static void test_probe(void **state)
@@ -159,13 +160,13 @@ static void test_probe(void **state)
 /* Ends long before the minute that a hang would cost, whatever the guest does. */
 static void test_hang(void **state GB_UNUSED)
 {
-	static const enum behaviour how[] = { SPINS, SLEEPS };
+	static const enum behaviour how[] = {SPINS, SLEEPS};
 
 	for (size_t i = 0; i < GB_ARRAY_SIZE(how); i++) {
 		struct gb_kvm_verdict v;
 		uint64_t start = gb_now_ns();
 
-		fake = (struct fake){ .run = how[i], .run_until = 3 };
+		fake = (struct fake){.run = how[i], .run_until = 3};
 		gb_kvm_probe(&fake_ops, DEVICE, GB_KVM_LIMIT_MS, &v);
 		assert_true(gb_now_ns() - start < GB_NS_SEC);
 		assert_true(gb_now_ns() - start >= GB_KVM_LIMIT_MS * GB_NS_MS);
@@ -199,7 +200,7 @@ static void test_resolve(void **state GB_UNUSED)
 	struct gb_accel_result got;
 	struct gb_err err;
 
-	fake = (struct fake){ .run = WORKS };
+	fake = (struct fake){.run = WORKS};
 	assert_int_equal(resolve(GB_ACCEL_AUTO, NULL, &got, &err), 0);
 	assert_int_equal(got.accel, GB_ACCEL_KVM);
 	assert_int_equal(resolve(GB_ACCEL_KVM, NULL, &got, &err), 0);
@@ -208,7 +209,7 @@ static void test_resolve(void **state GB_UNUSED)
 	assert_int_equal(got.accel, GB_ACCEL_TCG);
 	assert_false(got.cached);
 
-	fake = (struct fake){ .run = EXITS, .exit_reason = KVM_EXIT_INTERNAL_ERROR };
+	fake = (struct fake){.run = EXITS, .exit_reason = KVM_EXIT_INTERNAL_ERROR};
 	assert_int_equal(resolve(GB_ACCEL_AUTO, NULL, &got, &err), 0);
 	assert_int_equal(got.accel, GB_ACCEL_TCG);
 	assert_non_null(strstr(got.why, "internal error"));
@@ -224,19 +225,19 @@ static void test_cache(void **state GB_UNUSED)
 	char *cache = gb_path_join(home, "deep/cache"); /* made when needed */
 	struct gb_accel_result got;
 
-	fake = (struct fake){ .run = EXITS, .exit_reason = KVM_EXIT_INTERNAL_ERROR };
+	fake = (struct fake){.run = EXITS, .exit_reason = KVM_EXIT_INTERNAL_ERROR};
 	assert_int_equal(resolve(GB_ACCEL_AUTO, cache, &got, NULL), 0);
 	assert_false(got.cached);
 	/* a KVM that works now is not even asked */
-	fake = (struct fake){ .run = WORKS };
+	fake = (struct fake){.run = WORKS};
 	assert_int_equal(resolve(GB_ACCEL_AUTO, cache, &got, NULL), 0);
 	assert_true(got.cached);
 	assert_int_equal(got.accel, GB_ACCEL_TCG);
 	assert_non_null(strstr(got.why, "internal error"));
 	assert_int_equal(resolve(GB_ACCEL_KVM, cache, &got, NULL), GB_E_UNSUPPORTED);
 	/* another device is another question */
-	assert_int_equal(gb_accel_resolve_with(&fake_ops, "/dev/zero", GB_ACCEL_AUTO, cache,
-				 &got, NULL),
+	assert_int_equal(gb_accel_resolve_with(&fake_ops, "/dev/zero", GB_ACCEL_AUTO,
+				 cache, &got, NULL),
 		0);
 	assert_false(got.cached);
 	assert_int_equal(got.accel, GB_ACCEL_KVM);
@@ -250,10 +251,10 @@ static void test_uncertain_not_cached(void **state GB_UNUSED)
 	char *cache = temp_dir();
 	struct gb_accel_result got;
 
-	fake = (struct fake){ .failing = KVM_CREATE_VM };
+	fake = (struct fake){.failing = KVM_CREATE_VM};
 	assert_int_equal(resolve(GB_ACCEL_AUTO, cache, &got, NULL), 0);
 	assert_int_equal(got.accel, GB_ACCEL_TCG);
-	fake = (struct fake){ .run = WORKS };
+	fake = (struct fake){.run = WORKS};
 	assert_int_equal(resolve(GB_ACCEL_AUTO, cache, &got, NULL), 0);
 	assert_false(got.cached);
 	assert_int_equal(got.accel, GB_ACCEL_KVM);
@@ -264,18 +265,19 @@ static void test_uncertain_not_cached(void **state GB_UNUSED)
 /* A file that is not exactly what was written is as if it were not there. */
 static void test_damaged_cache(void **state GB_UNUSED)
 {
-	static const char *const ways[] = { "cut", "empty", "longer", "huge", "nul", "answer",
-		"boot", "folder" };
+	static const char *const ways[] = {
+		"cut", "empty", "longer", "huge", "nul", "answer", "boot", "folder"};
 	char *cache = temp_dir();
 	char *path = gb_path_join(cache, "accel");
 
 	for (size_t i = 0; i < GB_ARRAY_SIZE(ways); i++) {
-		struct gb_buf text = { 0 };
+		struct gb_buf text = {0};
 		struct gb_accel_result got;
 		char *no;
 
 		gb_rm_tree(AT_FDCWD, path, NULL);
-		fake = (struct fake){ .run = EXITS, .exit_reason = KVM_EXIT_INTERNAL_ERROR };
+		fake = (struct fake){
+			.run = EXITS, .exit_reason = KVM_EXIT_INTERNAL_ERROR};
 		assert_int_equal(resolve(GB_ACCEL_AUTO, cache, &got, NULL), 0);
 		assert_int_equal(gb_file_read(AT_FDCWD, path, 4096, &text, NULL), 0);
 		no = strstr((char *)text.data, "\nno ");
@@ -288,7 +290,8 @@ static void test_damaged_cache(void **state GB_UNUSED)
 		else if (gb_streq(ways[i], "longer"))
 			gb_buf_add_str(&text, "x");
 		else if (gb_streq(ways[i], "huge"))
-			memset(gb_buf_reserve(&text, 100000), 'x', 100000), text.len += 100000;
+			memset(gb_buf_reserve(&text, 100000), 'x', 100000),
+				text.len += 100000;
 		else if (gb_streq(ways[i], "nul"))
 			no[6] = 0;
 		else if (gb_streq(ways[i], "answer"))
@@ -299,10 +302,10 @@ static void test_damaged_cache(void **state GB_UNUSED)
 		if (gb_streq(ways[i], "folder"))
 			assert_int_equal(mkdir(path, 0700), 0);
 		else
-			assert_int_equal(gb_file_write_atomic(AT_FDCWD, path, text.data, text.len,
-						 0600, NULL),
+			assert_int_equal(gb_file_write_atomic(AT_FDCWD, path, text.data,
+						 text.len, 0600, NULL),
 				0);
-		fake = (struct fake){ .run = WORKS };
+		fake = (struct fake){.run = WORKS};
 		assert_int_equal(resolve(GB_ACCEL_AUTO, cache, &got, NULL), 0);
 		if (got.cached || got.accel != GB_ACCEL_KVM)
 			fail_msg("a damaged cache (%s) was believed", ways[i]);
@@ -317,7 +320,7 @@ static void test_damaged_cache(void **state GB_UNUSED)
 
 static void test_words(void **state GB_UNUSED)
 {
-	static const char *const words[] = { "auto", "kvm", "hvf", "tcg" };
+	static const char *const words[] = {"auto", "kvm", "hvf", "tcg"};
 	struct gb_err err;
 	enum gb_accel a;
 
@@ -365,9 +368,9 @@ int main(void)
 	for (size_t i = 0; i < GB_ARRAY_SIZE(more); i++)
 		tests[n++] = more[i];
 	for (size_t i = 0; i < GB_ARRAY_SIZE(probe_rows); i++)
-		tests[n++] = (struct CMUnitTest){ .name = probe_rows[i].name,
+		tests[n++] = (struct CMUnitTest){.name = probe_rows[i].name,
 			.test_func = test_probe,
-			.initial_state = (void *)&probe_rows[i] };
+			.initial_state = (void *)&probe_rows[i]};
 #endif
 	return _cmocka_run_group_tests("accel", tests, n, NULL, NULL);
 }

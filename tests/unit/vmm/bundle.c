@@ -49,8 +49,8 @@ static void put(const struct world *w, const char *name, const void *data, size_
 
 static void put_kernel(const struct world *w, const char *name)
 {
-	struct gb_buf vmlinux = { 0 };
-	struct gb_buf file = { 0 };
+	struct gb_buf vmlinux = {0};
+	struct gb_buf file = {0};
 
 	sample_vmlinux(&vmlinux, true);
 	assert_true(sample_bzimage(&file, &vmlinux, PACK_LZ4));
@@ -65,15 +65,15 @@ static void put_modules(const struct world *w)
 {
 	static const char builtin[] = "kernel/ext4.ko\nkernel/fuse.ko\n";
 	static const char *const rows[][2] = {
-		{ "virtio", "depends=|" },
-		{ "virtio_mmio", "depends=virtio|" },
-		{ "virtio_console", "depends=virtio|" },
-		{ "virtio_blk", "depends=virtio|" },
+		{"virtio", "depends=|"},
+		{"virtio_mmio", "depends=virtio|"},
+		{"virtio_console", "depends=virtio|"},
+		{"virtio_blk", "depends=virtio|"},
 	};
-	struct gb_buf order = { 0 };
+	struct gb_buf order = {0};
 
 	for (size_t i = 0; i < GB_ARRAY_SIZE(rows); i++) {
-		struct gb_buf module = { 0 };
+		struct gb_buf module = {0};
 		char path[128];
 
 		sample_module(&module, rows[i][1]);
@@ -123,7 +123,7 @@ static int teardown(void **state)
 
 static void locate(const struct world *w, struct gb_boot_paths *ret)
 {
-	struct gb_boot_source s = { .agent = w->agent };
+	struct gb_boot_source s = {.agent = w->agent};
 	struct gb_err err;
 
 	if (gb_boot_locate(&s, ret, &err) < 0)
@@ -154,7 +154,7 @@ static void count_entries(const struct world *w, int *bundles, int *others)
 		if (strlen(e->d_name) == 64)
 			++*bundles;
 		else if (!gb_streq(e->d_name, ".") && !gb_streq(e->d_name, "..") &&
-			!gb_streq(e->d_name, "index"))
+			 !gb_streq(e->d_name, "index"))
 			++*others;
 	}
 	closedir(d);
@@ -164,7 +164,7 @@ static void count_entries(const struct world *w, int *bundles, int *others)
 static void test_locate_env(void **state)
 {
 	struct world *w = *state;
-	struct gb_boot_paths p = { 0 };
+	struct gb_boot_paths p = {0};
 	char *newer = in(w, "kernel/usr/lib/modules/6.10.0-test");
 
 	locate(w, &p);
@@ -189,12 +189,12 @@ static void test_locate_env(void **state)
 static void test_locate_given(void **state)
 {
 	struct world *w = *state;
-	struct gb_boot_paths p = { 0 };
+	struct gb_boot_paths p = {0};
 	struct gb_err err;
 	char *kernel = in(w, "kernel/boot/vmlinuz-" SAMPLE_RELEASE);
 	char *modules = in(w, MODULES);
 	char *lonely = in(w, "bzImage");
-	struct gb_boot_source s = { .kernel = kernel, .agent = w->agent };
+	struct gb_boot_source s = {.kernel = kernel, .agent = w->agent};
 
 	setenv("GLOVEBOX_KERNEL_DIR", "/nonexistent", 1);
 	assert_int_equal(gb_boot_locate(&s, &p, &err), 0);
@@ -215,7 +215,7 @@ static void test_locate_given(void **state)
 	assert_int_equal(gb_boot_locate(&s, &p, &err), GB_E_INVALID);
 	s.kernel = "/nonexistent";
 	assert_int_equal(gb_boot_locate(&s, &p, &err), GB_E_NOTFOUND);
-	s = (struct gb_boot_source){ .agent = w->agent };
+	s = (struct gb_boot_source){.agent = w->agent};
 	assert_int_equal(gb_boot_locate(&s, &p, &err), GB_E_NOTFOUND);
 	assert_non_null(strstr(err.msg, "GLOVEBOX_KERNEL_DIR"));
 	setenv("GLOVEBOX_KERNEL_DIR", w->kernel_dir, 1);
@@ -248,8 +248,8 @@ static void check_manifest(const char *dir)
 static void check_files(const char *dir)
 {
 	char *path = gb_path_join(dir, "kernel");
-	struct gb_buf got = { 0 };
-	struct gb_buf want = { 0 };
+	struct gb_buf got = {0};
+	struct gb_buf want = {0};
 
 	sample_vmlinux(&want, true);
 	assert_int_equal(gb_file_read(AT_FDCWD, path, 1 << 20, &got, NULL), 0);
@@ -270,7 +270,7 @@ static void check_files(const char *dir)
 static void test_make_and_lookup(void **state)
 {
 	struct world *w = *state;
-	struct gb_boot_paths p = { 0 };
+	struct gb_boot_paths p = {0};
 	struct gb_err err;
 	char *dir = NULL;
 	char *again = NULL;
@@ -299,7 +299,7 @@ static void test_make_and_lookup(void **state)
 static void test_changes(void **state)
 {
 	struct world *w = *state;
-	struct gb_boot_paths p = { 0 };
+	struct gb_boot_paths p = {0};
 	char *dir, *second, *third;
 	char *found = NULL;
 
@@ -330,7 +330,7 @@ static void damage_index(const struct world *w, int how)
 	char *path = in(w, "deep/cache/boot/index");
 	DIR *d = opendir(path);
 	struct dirent *e;
-	struct gb_buf text = { 0 };
+	struct gb_buf text = {0};
 
 	assert_non_null(d);
 	while ((e = readdir(d)))
@@ -351,8 +351,9 @@ static void damage_index(const struct world *w, int how)
 	default:
 		text.data[5] = text.data[5] == 'a' ? 'b' : 'a';
 	}
-	assert_int_equal(
-		gb_file_write_atomic(dirfd(d), e->d_name, text.data, text.len, 0600, NULL), 0);
+	assert_int_equal(gb_file_write_atomic(
+				 dirfd(d), e->d_name, text.data, text.len, 0600, NULL),
+		0);
 	closedir(d);
 	gb_buf_done(&text);
 	free(path);
@@ -360,9 +361,9 @@ static void damage_index(const struct world *w, int how)
 
 static void test_damage(void **state)
 {
-	static const char *const files[] = { "kernel", "initramfs", "bundle.json" };
+	static const char *const files[] = {"kernel", "initramfs", "bundle.json"};
 	struct world *w = *state;
-	struct gb_boot_paths p = { 0 };
+	struct gb_boot_paths p = {0};
 	char *dir;
 	char *found = NULL;
 
@@ -370,7 +371,8 @@ static void test_damage(void **state)
 	dir = make(w, &p);
 	for (int how = 0; how < 4; how++) {
 		damage_index(w, how);
-		assert_int_equal(gb_bundle_lookup(w->cache, &p, &found, NULL), GB_E_NOTFOUND);
+		assert_int_equal(
+			gb_bundle_lookup(w->cache, &p, &found, NULL), GB_E_NOTFOUND);
 		free(make(w, &p));
 		assert_int_equal(gb_bundle_lookup(w->cache, &p, &found, NULL), 0);
 		assert_string_equal(found, dir);
@@ -394,7 +396,7 @@ static void test_damage(void **state)
 static void test_failures(void **state)
 {
 	struct world *w = *state;
-	struct gb_boot_paths p = { 0 };
+	struct gb_boot_paths p = {0};
 	struct gb_err err;
 	char *blk = in(w, MODULES "/kernel/virtio_blk.ko");
 	char *dir = NULL;
@@ -423,8 +425,8 @@ static void count_line(void *ctx, const char *line)
 
 static __attribute__((noreturn)) void maker(const struct world *w, int report)
 {
-	struct gb_boot_source s = { .agent = w->agent };
-	struct gb_boot_paths p = { 0 };
+	struct gb_boot_source s = {.agent = w->agent};
+	struct gb_boot_paths p = {0};
 	char *dir = NULL;
 	int made = 0;
 	uint8_t byte;

@@ -26,35 +26,35 @@ struct kernel_row {
 
 #define WHOLE -1, 0
 static const struct kernel_row kernel_rows[] = {
-	{ "bzImage: gzip", PACK_GZIP, true, WHOLE, 0, true, "" },
-	{ "bzImage: bzip2", PACK_BZIP2, true, WHOLE, 0, true, "" },
-	{ "bzImage: xz", PACK_XZ, true, WHOLE, 0, true, "" },
-	{ "bzImage: lzma", PACK_LZMA, true, WHOLE, 0, true, "" },
-	{ "bzImage: zstd", PACK_ZSTD, true, WHOLE, 0, true, "" },
-	{ "bzImage: lz4", PACK_LZ4, true, WHOLE, 0, true, "" },
-	{ "bzImage: without a PVH entry", PACK_GZIP, false, WHOLE, 0, false, "" },
-	{ "bzImage: of an old protocol", PACK_GZIP, true, 0x206, 0x0207, 0, false, "" },
-	{ "bzImage: packed in an unknown way", PACK_GZIP, true, SAMPLE_PAYLOAD_AT, 0, 0, false,
-		"" },
-	{ "bzImage: payload beyond the end", PACK_GZIP, true, 0x24c, 0x7fffffff, GB_E_PARSE,
-		false, "payload is not within the file" },
-	{ "bzImage: payload starts beyond the end", PACK_GZIP, true, 0x248, 0xffffffff,
-		GB_E_PARSE, false, "payload is not within the file" },
-	{ "bzImage: empty payload", PACK_GZIP, true, 0x24c, 0, GB_E_PARSE, false,
-		"payload is not within the file" },
-	{ "bzImage: says no version", PACK_GZIP, true, 0x300, 0, GB_E_PARSE, false,
-		"does not say its version" },
-	{ "bzImage: version beyond the end", PACK_GZIP, true, 0x20e, 0xffff, GB_E_PARSE, false,
-		"does not say its version" },
+	{"bzImage: gzip", PACK_GZIP, true, WHOLE, 0, true, ""},
+	{"bzImage: bzip2", PACK_BZIP2, true, WHOLE, 0, true, ""},
+	{"bzImage: xz", PACK_XZ, true, WHOLE, 0, true, ""},
+	{"bzImage: lzma", PACK_LZMA, true, WHOLE, 0, true, ""},
+	{"bzImage: zstd", PACK_ZSTD, true, WHOLE, 0, true, ""},
+	{"bzImage: lz4", PACK_LZ4, true, WHOLE, 0, true, ""},
+	{"bzImage: without a PVH entry", PACK_GZIP, false, WHOLE, 0, false, ""},
+	{"bzImage: of an old protocol", PACK_GZIP, true, 0x206, 0x0207, 0, false, ""},
+	{"bzImage: packed in an unknown way", PACK_GZIP, true, SAMPLE_PAYLOAD_AT, 0, 0,
+		false, ""},
+	{"bzImage: payload beyond the end", PACK_GZIP, true, 0x24c, 0x7fffffff,
+		GB_E_PARSE, false, "payload is not within the file"},
+	{"bzImage: payload starts beyond the end", PACK_GZIP, true, 0x248, 0xffffffff,
+		GB_E_PARSE, false, "payload is not within the file"},
+	{"bzImage: empty payload", PACK_GZIP, true, 0x24c, 0, GB_E_PARSE, false,
+		"payload is not within the file"},
+	{"bzImage: says no version", PACK_GZIP, true, 0x300, 0, GB_E_PARSE, false,
+		"does not say its version"},
+	{"bzImage: version beyond the end", PACK_GZIP, true, 0x20e, 0xffff, GB_E_PARSE,
+		false, "does not say its version"},
 };
 
 static void test_kernel(void **state)
 {
 	const struct kernel_row *row = *state;
-	struct gb_buf vmlinux = { 0 };
-	struct gb_buf file = { 0 };
+	struct gb_buf vmlinux = {0};
+	struct gb_buf file = {0};
 	struct gb_kernel k;
-	struct gb_err err = { 0 };
+	struct gb_err err = {0};
 	size_t size;
 	int r;
 
@@ -85,11 +85,12 @@ static void test_kernel_size_lies(void **state GB_UNUSED)
 	static const struct {
 		int64_t delta;
 		int result;
-	} rows[] = { { -1, GB_E_LIMIT }, { 1, GB_E_PARSE }, { 0, 0 }, { INT64_C(0x7fffffff), GB_E_LIMIT } };
+	} rows[] = {{-1, GB_E_LIMIT}, {1, GB_E_PARSE}, {0, 0},
+		{INT64_C(0x7fffffff), GB_E_LIMIT}};
 
 	for (size_t i = 0; i < GB_ARRAY_SIZE(rows); i++) {
-		struct gb_buf vmlinux = { 0 };
-		struct gb_buf file = { 0 };
+		struct gb_buf vmlinux = {0};
+		struct gb_buf file = {0};
 		struct gb_kernel k;
 		uint32_t size;
 
@@ -107,7 +108,7 @@ static void test_kernel_size_lies(void **state GB_UNUSED)
 
 static void test_vmlinux(void **state GB_UNUSED)
 {
-	struct gb_buf file = { 0 };
+	struct gb_buf file = {0};
 	struct gb_kernel k;
 	struct gb_err err;
 
@@ -127,13 +128,13 @@ static void test_vmlinux(void **state GB_UNUSED)
 /* No prefix of a kernel and no changed byte of its headers leads astray. */
 static void test_kernel_damage(void **state GB_UNUSED)
 {
-	struct gb_buf vmlinux = { 0 };
-	struct gb_buf whole = { 0 };
+	struct gb_buf vmlinux = {0};
+	struct gb_buf whole = {0};
 
 	sample_vmlinux(&vmlinux, true);
 	assert_true(sample_bzimage(&whole, &vmlinux, PACK_GZIP));
 	for (size_t cut = 0; cut < whole.len + 512; cut++) {
-		struct gb_buf file = { 0 };
+		struct gb_buf file = {0};
 		struct gb_kernel k;
 
 		gb_buf_add(&file, whole.data, cut < whole.len ? cut : whole.len);
@@ -150,7 +151,7 @@ static void test_kernel_damage(void **state GB_UNUSED)
 
 static void test_elf(void **state GB_UNUSED)
 {
-	struct gb_buf m = { 0 };
+	struct gb_buf m = {0};
 	const uint8_t *at = NULL;
 	size_t len = 0;
 
@@ -165,15 +166,15 @@ static void test_elf(void **state GB_UNUSED)
 
 		assert_non_null(copy);
 		memcpy(copy, m.data, cut);
-		assert_int_equal(
-			gb_elf_section(copy, cut, ".modinfo", &at, &len, NULL), GB_E_PARSE);
+		assert_int_equal(gb_elf_section(copy, cut, ".modinfo", &at, &len, NULL),
+			GB_E_PARSE);
 		free(copy);
 	}
 	for (size_t bit = 0; bit < m.len * 8; bit++) {
 		m.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		if (gb_elf_section(m.data, m.len, ".modinfo", &at, &len, NULL) == 0)
 			assert_true(at >= m.data && len <= m.len &&
-				at + len <= m.data + m.len);
+				    at + len <= m.data + m.len);
 		m.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
 	gb_buf_done(&m);
@@ -183,8 +184,8 @@ static void test_elf(void **state GB_UNUSED)
 
 static void test_unpack(void **state GB_UNUSED)
 {
-	struct gb_buf packed = { 0 };
-	struct gb_buf out = { 0 };
+	struct gb_buf packed = {0};
+	struct gb_buf out = {0};
 	static const uint8_t zeros[1000];
 
 	assert_true(sample_pack(&packed, PACK_ZSTD, zeros, sizeof(zeros)));
@@ -207,20 +208,21 @@ static const struct {
 	enum sample_packing packing;
 	const char *ending;
 } module_files[] = {
-	{ "kernel/a/alone.ko", "license=GPL|depends=|", PACK_NONE, "" },
-	{ "kernel/a/top-one.ko", "depends=mid_a,mid-b|", PACK_NONE, "" },
-	{ "kernel/b/mid-a.ko", "depends=base|", PACK_XZ, ".xz" },
-	{ "kernel/b/mid_b.ko", "depends=base,inside|", PACK_ZSTD, ".zst" },
-	{ "kernel/c/base.ko", "depends=|", PACK_GZIP, ".gz" },
-	{ "kernel/d/soft.ko", "depends=|softdep=pre: alone crc32c-alias post: top-one|",
-		PACK_NONE, "" },
-	{ "kernel/e/lacks.ko", "depends=nowhere|", PACK_NONE, "" },
-	{ "kernel/e/loop1.ko", "depends=loop2|", PACK_NONE, "" },
-	{ "kernel/e/loop2.ko", "depends=loop1|", PACK_NONE, "" },
-	{ "kernel/e/odd.ko", "depends=../../x|", PACK_NONE, "" },
-	{ "kernel/e/cut.ko", "depends=", PACK_NONE, "" },
-	{ "kernel/e/foreign.ko", "vermagic=5.10.0 SMP|depends=|", PACK_NONE, "" },
-	{ "kernel/e/similar.ko", "vermagic=" SAMPLE_RELEASE "2 SMP|depends=|", PACK_NONE, "" },
+	{"kernel/a/alone.ko", "license=GPL|depends=|", PACK_NONE, ""},
+	{"kernel/a/top-one.ko", "depends=mid_a,mid-b|", PACK_NONE, ""},
+	{"kernel/b/mid-a.ko", "depends=base|", PACK_XZ, ".xz"},
+	{"kernel/b/mid_b.ko", "depends=base,inside|", PACK_ZSTD, ".zst"},
+	{"kernel/c/base.ko", "depends=|", PACK_GZIP, ".gz"},
+	{"kernel/d/soft.ko", "depends=|softdep=pre: alone crc32c-alias post: top-one|",
+		PACK_NONE, ""},
+	{"kernel/e/lacks.ko", "depends=nowhere|", PACK_NONE, ""},
+	{"kernel/e/loop1.ko", "depends=loop2|", PACK_NONE, ""},
+	{"kernel/e/loop2.ko", "depends=loop1|", PACK_NONE, ""},
+	{"kernel/e/odd.ko", "depends=../../x|", PACK_NONE, ""},
+	{"kernel/e/cut.ko", "depends=", PACK_NONE, ""},
+	{"kernel/e/foreign.ko", "vermagic=5.10.0 SMP|depends=|", PACK_NONE, ""},
+	{"kernel/e/similar.ko", "vermagic=" SAMPLE_RELEASE "2 SMP|depends=|", PACK_NONE,
+		""},
 };
 
 struct modules_row {
@@ -232,29 +234,29 @@ struct modules_row {
 };
 
 static const struct modules_row modules_rows[] = {
-	{ "modules: one", { { "alone", false } }, "alone", 0, "" },
-	{ "modules: dependencies first", { { "top_one", false } }, "base mid_a mid_b top_one", 0,
-		"" },
-	{ "modules: each once", { { "mid_b", false }, { "base", false }, { "mid_a", false } },
-		"base mid_b mid_a", 0, "" },
-	{ "modules: soft dependencies before it", { { "soft", false } }, "alone soft", 0, "" },
-	{ "modules: built in", { { "inside", false }, { "in_side2", false } }, "", 0, "" },
-	{ "modules: optional and missing", { { "nothing", true }, { "alone", true } }, "alone",
-		0, "" },
-	{ "modules: required and missing", { { "alone", false }, { "nothing", false } }, NULL,
-		GB_E_NOTFOUND, "no module 'nothing', and it is not built in" },
-	{ "modules: a dependency is missing", { { "lacks", false } }, NULL, GB_E_NOTFOUND,
-		"module 'lacks': the kernel has no module 'nowhere'" },
-	{ "modules: a circle", { { "loop1", false } }, NULL, GB_E_LIMIT, "circle" },
-	{ "modules: a path for a name", { { "odd", false } }, NULL, GB_E_PARSE, "odd name" },
-	{ "modules: .modinfo without an end", { { "cut", false } }, NULL, GB_E_PARSE,
-		"damaged .modinfo" },
-	{ "modules: of another kernel", { { "foreign", false } }, NULL, GB_E_INVALID,
-		"built for kernel '5.10.0', not '" SAMPLE_RELEASE "'" },
-	{ "modules: of a kernel with a similar name", { { "similar", false } }, NULL,
-		GB_E_INVALID, "built for kernel '" SAMPLE_RELEASE "2'" },
-	{ "modules: listed, but no file", { { "ghost", false } }, NULL, GB_E_NOTFOUND,
-		"does not exist" },
+	{"modules: one", {{"alone", false}}, "alone", 0, ""},
+	{"modules: dependencies first", {{"top_one", false}}, "base mid_a mid_b top_one",
+		0, ""},
+	{"modules: each once", {{"mid_b", false}, {"base", false}, {"mid_a", false}},
+		"base mid_b mid_a", 0, ""},
+	{"modules: soft dependencies before it", {{"soft", false}}, "alone soft", 0, ""},
+	{"modules: built in", {{"inside", false}, {"in_side2", false}}, "", 0, ""},
+	{"modules: optional and missing", {{"nothing", true}, {"alone", true}}, "alone",
+		0, ""},
+	{"modules: required and missing", {{"alone", false}, {"nothing", false}}, NULL,
+		GB_E_NOTFOUND, "no module 'nothing', and it is not built in"},
+	{"modules: a dependency is missing", {{"lacks", false}}, NULL, GB_E_NOTFOUND,
+		"module 'lacks': the kernel has no module 'nowhere'"},
+	{"modules: a circle", {{"loop1", false}}, NULL, GB_E_LIMIT, "circle"},
+	{"modules: a path for a name", {{"odd", false}}, NULL, GB_E_PARSE, "odd name"},
+	{"modules: .modinfo without an end", {{"cut", false}}, NULL, GB_E_PARSE,
+		"damaged .modinfo"},
+	{"modules: of another kernel", {{"foreign", false}}, NULL, GB_E_INVALID,
+		"built for kernel '5.10.0', not '" SAMPLE_RELEASE "'"},
+	{"modules: of a kernel with a similar name", {{"similar", false}}, NULL,
+		GB_E_INVALID, "built for kernel '" SAMPLE_RELEASE "2'"},
+	{"modules: listed, but no file", {{"ghost", false}}, NULL, GB_E_NOTFOUND,
+		"does not exist"},
 };
 
 static char *modules_dir;
@@ -275,9 +277,9 @@ static void write_at(const char *name, const void *data, size_t len)
 
 static void write_module(size_t i)
 {
-	struct gb_buf module = { 0 };
-	struct gb_buf file = { 0 };
-	struct gb_buf info = { 0 };
+	struct gb_buf module = {0};
+	struct gb_buf file = {0};
+	struct gb_buf info = {0};
 	char name[128];
 
 	if (!strstr(module_files[i].info, "vermagic="))
@@ -286,7 +288,8 @@ static void write_module(size_t i)
 	gb_buf_add_byte(&info, 0);
 	sample_module(&module, (char *)info.data);
 	assert_true(sample_pack(&file, module_files[i].packing, module.data, module.len));
-	snprintf(name, sizeof(name), "%s%s", module_files[i].path, module_files[i].ending);
+	snprintf(
+		name, sizeof(name), "%s%s", module_files[i].path, module_files[i].ending);
 	write_at(name, file.data, file.len);
 	gb_buf_done(&module);
 	gb_buf_done(&file);
@@ -297,12 +300,13 @@ static int modules_setup(void **state GB_UNUSED)
 {
 	static const char builtin[] = "kernel/x/inside.ko\nkernel/x/in-side2.ko\n";
 	const char *base = getenv("TMPDIR");
-	struct gb_buf order = { 0 };
+	struct gb_buf order = {0};
 
 	modules_dir = gb_path_join(base && *base ? base : "/tmp", "gb-modules-XXXXXX");
 	if (!modules_dir || !mkdtemp(modules_dir))
 		return -1;
-	gb_buf_add_str(&order, "\nkernel/odd/README\nkernel/odd/.ko\nkernel/odd/x y.ko\n");
+	gb_buf_add_str(
+		&order, "\nkernel/odd/README\nkernel/odd/.ko\nkernel/odd/x y.ko\n");
 	for (size_t i = 0; i < GB_ARRAY_SIZE(module_files); i++) {
 		write_module(i);
 		gb_buf_printf(&order, "%s\n", module_files[i].path);
@@ -325,14 +329,15 @@ static int modules_teardown(void **state GB_UNUSED)
 
 static void check_modules(const struct modules_row *row)
 {
-	struct gb_module_list list = { 0 };
-	struct gb_err err = { 0 };
+	struct gb_module_list list = {0};
+	struct gb_err err = {0};
 	size_t count = 0;
 	int r;
 
 	while (count < 3 && row->want[count].name)
 		count++;
-	r = gb_modules_collect(modules_dir, SAMPLE_RELEASE, row->want, count, &list, &err);
+	r = gb_modules_collect(
+		modules_dir, SAMPLE_RELEASE, row->want, count, &list, &err);
 	if (r != row->result)
 		fail_msg("%d: %s", r, err.msg);
 	if (r < 0) {
@@ -346,7 +351,8 @@ static void check_modules(const struct modules_row *row)
 
 			snprintf(order + at, sizeof(order) - at, "%s%s", i ? " " : "",
 				list.v[i].name);
-			assert_true(gb_elf_valid(list.v[i].data.data, list.v[i].data.len));
+			assert_true(
+				gb_elf_valid(list.v[i].data.data, list.v[i].data.len));
 		}
 		assert_string_equal(order, row->order);
 	}
@@ -361,7 +367,7 @@ static void test_modules(void **state)
 /* An installed kernel's modules.dep leads to the same answers, and goes first. */
 static void test_modules_dep(void **state GB_UNUSED)
 {
-	struct gb_buf dep = { 0 };
+	struct gb_buf dep = {0};
 	char *path = gb_path_join(modules_dir, "modules.dep");
 
 	for (size_t i = 0; i < GB_ARRAY_SIZE(module_files); i++)
@@ -380,8 +386,8 @@ static void test_modules_dep(void **state GB_UNUSED)
 
 static void test_cpio(void **state GB_UNUSED)
 {
-	struct gb_buf b = { 0 };
-	struct gb_cpio c = { .b = &b, .next_inode = 1 };
+	struct gb_buf b = {0};
+	struct gb_cpio c = {.b = &b, .next_inode = 1};
 	struct archive *a = archive_read_new();
 	struct archive_entry *e;
 	char text[16] = "";
@@ -430,13 +436,13 @@ int main(void)
 	size_t n = 7;
 
 	for (size_t i = 0; i < GB_ARRAY_SIZE(kernel_rows); i++)
-		tests[n++] = (struct CMUnitTest){ .name = kernel_rows[i].name,
+		tests[n++] = (struct CMUnitTest){.name = kernel_rows[i].name,
 			.test_func = test_kernel,
-			.initial_state = (void *)&kernel_rows[i] };
+			.initial_state = (void *)&kernel_rows[i]};
 	for (size_t i = 0; i < GB_ARRAY_SIZE(modules_rows); i++)
-		tests[n++] = (struct CMUnitTest){ .name = modules_rows[i].name,
+		tests[n++] = (struct CMUnitTest){.name = modules_rows[i].name,
 			.test_func = test_modules,
-			.initial_state = (void *)&modules_rows[i] };
+			.initial_state = (void *)&modules_rows[i]};
 	return _cmocka_run_group_tests(
 		"bundle parts", tests, n, modules_setup, modules_teardown);
 }

@@ -43,9 +43,10 @@ static size_t find(const struct seen *s, const char *check)
 
 static void test_every_check(void **state GB_UNUSED)
 {
-	static const char *const checks[] = { "accelerator", "qemu", "kernel", "boot bundle",
-		"templates", "landlock", "seccomp", "user namespaces", "runtime folder" };
-	struct seen s = { 0 };
+	static const char *const checks[] = {"accelerator", "qemu", "kernel",
+		"boot bundle", "templates", "landlock", "seccomp", "user namespaces",
+		"runtime folder"};
+	struct seen s = {0};
 	struct gb_err err;
 	uint64_t start = gb_now_ns();
 
@@ -64,7 +65,7 @@ static void test_every_check(void **state GB_UNUSED)
 static void test_missing(void **state GB_UNUSED)
 {
 	char *long_home = calloc(1, 200);
-	struct seen s = { 0 };
+	struct seen s = {0};
 
 	assert_non_null(long_home);
 	memset(long_home, 'x', 199);
@@ -89,7 +90,8 @@ static void with_program(const char *folder, const char *script, struct seen *s)
 {
 	char *path = gb_path_join(folder, "qemu");
 
-	assert_int_equal(gb_file_write_atomic(AT_FDCWD, path, script, strlen(script), 0700, NULL),
+	assert_int_equal(
+		gb_file_write_atomic(AT_FDCWD, path, script, strlen(script), 0700, NULL),
 		0);
 	setenv("GLOVEBOX_QEMU", path, 1);
 	assert_int_equal(gb_vmm_doctor("/nonexistent/cache", note, s, NULL), 0);
@@ -101,8 +103,8 @@ static void test_qemu_version(void **state GB_UNUSED)
 {
 	const char *base = getenv("TMPDIR");
 	char *folder = gb_path_join(base && *base ? base : "/tmp", "gb-doctor-XXXXXX");
-	struct seen talks = { 0 };
-	struct seen silent = { 0 };
+	struct seen talks = {0};
+	struct seen silent = {0};
 
 	assert_non_null(mkdtemp(folder));
 	with_program(folder, "#!/bin/sh\necho \"version 9 ($1)\"\necho more\n", &talks);

@@ -19,7 +19,7 @@ static inline void sample_u32(struct gb_buf *b, uint32_t v)
 
 static inline Elf64_Ehdr sample_elf_header(uint16_t type)
 {
-	Elf64_Ehdr h = { .e_type = type, .e_machine = EM_X86_64, .e_version = 1 };
+	Elf64_Ehdr h = {.e_type = type, .e_machine = EM_X86_64, .e_version = 1};
 
 	memcpy(h.e_ident, ELFMAG, SELFMAG);
 	h.e_ident[EI_CLASS] = ELFCLASS64;
@@ -33,10 +33,15 @@ static inline void sample_module(struct gb_buf *b, const char *info)
 	static const char names[] = "\0.modinfo\0.shstrtab";
 	Elf64_Ehdr h = sample_elf_header(ET_REL);
 	size_t len = strlen(info);
-	Elf64_Shdr s[3] = { { 0 },
-		{ .sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = sizeof(h), .sh_size = len },
-		{ .sh_name = 10, .sh_type = SHT_STRTAB, .sh_offset = sizeof(h) + len,
-			.sh_size = sizeof(names) } };
+	Elf64_Shdr s[3] = {{0},
+		{.sh_name = 1,
+			.sh_type = SHT_PROGBITS,
+			.sh_offset = sizeof(h),
+			.sh_size = len},
+		{.sh_name = 10,
+			.sh_type = SHT_STRTAB,
+			.sh_offset = sizeof(h) + len,
+			.sh_size = sizeof(names)}};
 
 	h.e_shoff = sizeof(h) + len + sizeof(names);
 	h.e_shentsize = sizeof(s[0]);
@@ -54,7 +59,8 @@ static inline void sample_vmlinux(struct gb_buf *b, bool pvh)
 {
 	static const char banner[] = "Linux version " SAMPLE_RELEASE " (somebody)";
 	Elf64_Ehdr h = sample_elf_header(ET_EXEC);
-	Elf64_Phdr p = { .p_type = PT_NOTE, .p_offset = sizeof(h) + sizeof(p), .p_filesz = 20 };
+	Elf64_Phdr p = {
+		.p_type = PT_NOTE, .p_offset = sizeof(h) + sizeof(p), .p_filesz = 20};
 
 	h.e_phoff = sizeof(h);
 	h.e_phentsize = sizeof(p);
@@ -71,7 +77,15 @@ static inline void sample_vmlinux(struct gb_buf *b, bool pvh)
 		sample_u32(b, (uint32_t)i * 7);
 }
 
-enum sample_packing { PACK_NONE, PACK_GZIP, PACK_BZIP2, PACK_XZ, PACK_LZMA, PACK_ZSTD, PACK_LZ4 };
+enum sample_packing {
+	PACK_NONE,
+	PACK_GZIP,
+	PACK_BZIP2,
+	PACK_XZ,
+	PACK_LZMA,
+	PACK_ZSTD,
+	PACK_LZ4
+};
 
 /* The kernel's kind of lz4 (the old frame format), all of it literals. */
 static inline void sample_lz4(struct gb_buf *ret, const uint8_t *data, size_t len)
@@ -90,8 +104,11 @@ static inline void sample_lz4(struct gb_buf *ret, const uint8_t *data, size_t le
 static inline bool sample_pack(
 	struct gb_buf *ret, enum sample_packing how, const uint8_t *data, size_t len)
 {
-	static const char *const filters[] = { [PACK_GZIP] = "gzip", [PACK_BZIP2] = "bzip2",
-		[PACK_XZ] = "xz", [PACK_LZMA] = "lzma", [PACK_ZSTD] = "zstd" };
+	static const char *const filters[] = {[PACK_GZIP] = "gzip",
+		[PACK_BZIP2] = "bzip2",
+		[PACK_XZ] = "xz",
+		[PACK_LZMA] = "lzma",
+		[PACK_ZSTD] = "zstd"};
 	struct archive *a;
 	struct archive_entry *e;
 	size_t used = 0;
@@ -110,12 +127,12 @@ static inline bool sample_pack(
 	archive_entry_set_pathname(e, "x");
 	archive_write_set_bytes_in_last_block(a, 1);
 	ok = archive_write_set_format_raw(a) == ARCHIVE_OK &&
-		archive_write_add_filter_by_name(a, filters[how]) == ARCHIVE_OK &&
-		gb_buf_reserve(ret, len + 65536) &&
-		archive_write_open_memory(a, ret->data, len + 65536, &used) == ARCHIVE_OK &&
-		archive_write_header(a, e) == ARCHIVE_OK &&
-		archive_write_data(a, data, len) == (la_ssize_t)len &&
-		archive_write_close(a) == ARCHIVE_OK;
+	     archive_write_add_filter_by_name(a, filters[how]) == ARCHIVE_OK &&
+	     gb_buf_reserve(ret, len + 65536) &&
+	     archive_write_open_memory(a, ret->data, len + 65536, &used) == ARCHIVE_OK &&
+	     archive_write_header(a, e) == ARCHIVE_OK &&
+	     archive_write_data(a, data, len) == (la_ssize_t)len &&
+	     archive_write_close(a) == ARCHIVE_OK;
 	archive_entry_free(e);
 	archive_write_free(a);
 	ret->len = used;
@@ -125,12 +142,12 @@ static inline bool sample_pack(
 #define SAMPLE_PAYLOAD_AT 1024
 
 /* One setup sector, the version text in it, then the packed payload. */
-static inline bool sample_bzimage(struct gb_buf *b, const struct gb_buf *vmlinux,
-	enum sample_packing how)
+static inline bool sample_bzimage(
+	struct gb_buf *b, const struct gb_buf *vmlinux, enum sample_packing how)
 {
 	static const char version[] = SAMPLE_RELEASE " (somebody) #1";
-	uint8_t setup[SAMPLE_PAYLOAD_AT] = { 0 };
-	struct gb_buf packed = { 0 };
+	uint8_t setup[SAMPLE_PAYLOAD_AT] = {0};
+	struct gb_buf packed = {0};
 	bool ok = sample_pack(&packed, how, vmlinux->data, vmlinux->len);
 	uint32_t len;
 
