@@ -32,7 +32,8 @@ static int read_text(int fd, char ret[VERSION_MAX], uint64_t deadline, struct gb
 
 static int ask_version(const char *program, char ret[VERSION_MAX], struct gb_err *err)
 {
-	char *const argv[] = {(char *)program, "--version", NULL};
+	char flag[] = "--version";
+	char *const argv[] = {(char *)program, flag, NULL};
 	int fds[2];
 	gb_auto_fd out = -1;
 	struct gb_fd_map map = {.to = 1};
