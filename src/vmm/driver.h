@@ -7,17 +7,12 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "proto/ports.h" /* names of the ports and of the root disk */
 #include "vmm/accel.h"
 
 #include <sys/types.h>
 
 enum gb_disk_format { GB_DISK_RAW, GB_DISK_QCOW2 };
-
-/* Serial of the root block device; the agent finds the disk by it, never by letter. */
-#define GB_VM_ROOT_SERIAL "gbroot"
-/* Names of the virtio-serial ports (/sys/class/virtio-ports/<x>/name in the guest). */
-#define GB_VM_PORT_CTL   "glovebox.ctl"
-#define GB_VM_PORT_SHARE "glovebox.share"
 
 /* All strings and descriptors are borrowed for the call of start. */
 struct gb_vm_spec {
