@@ -166,6 +166,7 @@ static void test_locate_env(void **state)
 	struct world *w = *state;
 	struct gb_boot_paths p = {0};
 	char *newer = in(w, "kernel/usr/lib/modules/6.10.0-test");
+	char *older = in(w, "kernel/lib/modules/6.9.0-test");
 
 	locate(w, &p);
 	assert_true(strstr(p.kernel, "/kernel/boot/vmlinuz-" SAMPLE_RELEASE));
@@ -178,12 +179,14 @@ static void test_locate_env(void **state)
 	locate(w, &p);
 	assert_true(strstr(p.kernel, "vmlinuz-" SAMPLE_RELEASE));
 	gb_boot_paths_done(&p);
+	assert_int_equal(gb_mkdir_p(older, 0700, NULL), 0);
 	assert_int_equal(gb_mkdir_p(newer, 0700, NULL), 0);
 	locate(w, &p);
 	assert_true(strstr(p.kernel, "vmlinuz-6.10.0-test"));
 	assert_string_equal(p.modules, newer);
 	gb_boot_paths_done(&p);
 	free(newer);
+	free(older);
 }
 
 static void test_locate_given(void **state)
