@@ -90,9 +90,18 @@ int gb_config_set(struct gb_config *c, enum gb_config_id id, enum gb_config_sour
 	struct gb_config_setting *now = &c->settings[id];
 	int r;
 
-	if (gb_config_type_is_list(k->type) && now->source == source && source) {
-		free(fresh.where);
-		return gb_config_value_read(k, text, base, &now->value, err);
+	/* an option adds to the list that is configured; the other layers replace it */
+	if (gb_config_type_is_list(k->type) &&
+		(source == GB_CONFIG_FROM_OPTION || now->source == source)) {
+		r = gb_config_value_read(k, text, base, &now->value, err);
+		if (r < 0) {
+			setting_done(&fresh);
+			return r;
+		}
+		free(now->where);
+		now->where = fresh.where;
+		now->source = source;
+		return now->where ? 0 : gb_nomem(err);
 	}
 	r = gb_config_value_read(k, text, base, &fresh.value, err);
 	if (r < 0) {

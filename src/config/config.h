@@ -66,7 +66,8 @@ int gb_config_read_file(struct gb_config *c, const char *path, enum gb_config_so
 /* The same for text that was read already: name is for messages, dir for relative paths. */
 int gb_config_read_text(struct gb_config *c, const char *name, const char *text, size_t len,
 	enum gb_config_source source, const struct gb_config_base *base, struct gb_err *err);
-/* An option of the command. Lists: the first call of a source replaces, later ones add. */
+/* One value or, for a list, one entry: an option adds to the list that is configured, the
+ * first entry of another source replaces it. */
 int gb_config_set(struct gb_config *c, enum gb_config_id id, enum gb_config_source source,
 	const char *where, const char *text, const struct gb_config_base *base,
 	struct gb_err *err);
