@@ -17,15 +17,19 @@ static void load_modules(void)
 {
 	FILE *list = fopen("/modules.list", "re");
 	char path[256];
+	int loaded = 0;
 
 	while (list && fgets(path, sizeof(path), list)) {
 		gb_auto_fd fd = -1;
 
 		path[strcspn(path, "\n")] = 0;
 		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (syscall(SYS_finit_module, fd, "", 0) < 0)
+		if (syscall(SYS_finit_module, fd, "", 0) == 0)
+			loaded++;
+		else
 			printf("lab: cannot load %s: %s\n", path, strerror(errno));
 	}
+	printf("lab: loaded %d modules\n", loaded);
 	if (list)
 		fclose(list);
 }
