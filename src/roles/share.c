@@ -89,6 +89,7 @@ static int enter_sandbox(struct gb_share_server_config *c, unsigned int *ret_sta
 	const int *keep, size_t keep_count, struct gb_err *err)
 {
 	struct gb_sandbox_dir dirs[GB_SHARE_MAX];
+	struct gb_sandbox box;
 	size_t count = 0;
 	int r;
 
@@ -96,12 +97,16 @@ static int enter_sandbox(struct gb_share_server_config *c, unsigned int *ret_sta
 		if (c->shares[i].used)
 			dirs[count++] = (struct gb_sandbox_dir){ c->shares[i].root_fd,
 				c->shares[i].read_only };
-	r = gb_sandbox_enter(dirs, count, keep, keep_count, ret_stages, err);
+	r = gb_sandbox_enter(dirs, count, keep, keep_count, &box, err);
+	if (r < 0)
+		return r;
 	count = 0;
-	for (size_t i = 0; i < GB_SHARE_MAX && r == 0; i++)
+	for (size_t i = 0; i < GB_SHARE_MAX; i++)
 		if (c->shares[i].used)
 			c->shares[i].root_fd = dirs[count++].fd;
-	return r;
+	c->max_fds = box.max_fds;
+	*ret_stages = box.stages;
+	return 0;
 }
 
 static int run(struct options *o, struct gb_err *err)

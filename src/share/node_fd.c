@@ -39,12 +39,16 @@ static int open_below(struct gb_nodes *t, int parent_fd, struct gb_node *node)
 	return 0;
 }
 
+/* A folder was used: it and what it is in go to the young end, so that a folder stays open
+ * longer than what is below it. What was moved on the host is then still found from there. */
 static void touch(struct gb_nodes *t, struct gb_node *node)
 {
-	if (node->where != GB_NODE_DIR)
-		return;
-	TAILQ_REMOVE(&t->dirs, node, link);
-	TAILQ_INSERT_TAIL(&t->dirs, node, link);
+	for (; node; node = node->parent) {
+		if (node->where != GB_NODE_DIR)
+			continue;
+		TAILQ_REMOVE(&t->dirs, node, link);
+		TAILQ_INSERT_TAIL(&t->dirs, node, link);
+	}
 }
 
 static int fd_at_hand(const struct gb_node *node)
@@ -70,12 +74,12 @@ int gb_node_open(struct gb_nodes *t, struct gb_node *node)
 		at->parent->via = at;
 		at = at->parent;
 	} while (fd_at_hand(at) < 0);
-	touch(t, at);
 	for (; at != node; at = at->via) {
 		r = open_below(t, fd_at_hand(at), at->via);
 		if (r < 0)
 			return r;
 	}
+	touch(t, node);
 	return node->fd;
 }
 

@@ -14,8 +14,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define FDS_MAX  (1u << 17) /* more than all caps of the server together */
-#define KEEP_MAX 80u        /* shares and a few */
+#define FDS_MAX   (1u << 17) /* more than all caps of the server together */
+#define FDS_LEAST 256u       /* believed in where the limit cannot be read */
+#define KEEP_MAX  80u        /* shares and a few */
 
 static int by_number(const void *a, const void *b)
 {
@@ -45,10 +46,11 @@ static int close_others(const struct gb_sandbox_dir *dirs, size_t count, const i
 	return 0;
 }
 
-static void set_limits(void)
+/* The number of descriptors that may be open from now on. */
+static size_t set_limits(void)
 {
 	struct rlimit none = { 0, 0 };
-	struct rlimit files;
+	struct rlimit files = { FDS_LEAST, FDS_LEAST };
 
 	setrlimit(RLIMIT_CORE, &none);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -58,15 +60,7 @@ static void set_limits(void)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	umask(0);
-}
-
-size_t gb_sandbox_max_fds(void)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return 256;
-	return GB_MIN(files.rlim_cur, (rlim_t)FDS_MAX);
+	return files.rlim_cur;
 }
 
 /* Root acts on files of any user below a share, as the person who ran it as root expects.
@@ -118,12 +112,12 @@ static int go_to_fds(struct gb_err *err)
 }
 
 int gb_sandbox_enter(struct gb_sandbox_dir *dirs, size_t count, const int *keep,
-	size_t keep_count, unsigned int *ret_stages, struct gb_err *err)
+	size_t keep_count, struct gb_sandbox *ret, struct gb_err *err)
 {
 	unsigned int stages = 0;
 	int r;
 
-	set_limits();
+	ret->max_fds = set_limits();
 	r = close_others(dirs, count, keep, keep_count, err);
 	if (r < 0)
 		return r;
@@ -143,6 +137,6 @@ int gb_sandbox_enter(struct gb_sandbox_dir *dirs, size_t count, const int *keep,
 	r = gb_sandbox_seccomp(err);
 	if (r < 0)
 		return r;
-	*ret_stages = stages | GB_SANDBOX_SECCOMP;
+	ret->stages = stages | GB_SANDBOX_SECCOMP;
 	return 0;
 }

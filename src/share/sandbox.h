@@ -36,12 +36,15 @@ enum gb_sandbox_stage {
 	GB_SANDBOX_SECCOMP = 1 << 4,
 };
 
-/* keep: other descriptors that stay open, besides 0 to 2. *ret_stages says what holds
- * afterwards (enum gb_sandbox_stage). The process is single-threaded. */
+/* What holds afterwards. */
+struct gb_sandbox {
+	unsigned int stages; /* enum gb_sandbox_stage */
+	size_t max_fds;      /* how many descriptors may be open, which cannot be asked then */
+};
+
+/* keep: other descriptors that stay open, besides 0 to 2. The process is single-threaded. */
 int gb_sandbox_enter(struct gb_sandbox_dir *dirs, size_t count, const int *keep,
-	size_t keep_count, unsigned int *ret_stages, struct gb_err *err);
-/* The number of descriptors that this process may have open. */
-size_t gb_sandbox_max_fds(void);
+	size_t keep_count, struct gb_sandbox *ret, struct gb_err *err);
 
 /* The stages; those that may be unavailable return GB_E_UNSUPPORTED then. */
 int gb_sandbox_namespaces(struct gb_err *err);

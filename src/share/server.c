@@ -213,7 +213,7 @@ int gb_share_serve(const struct gb_share_server_config *config, struct gb_err *e
 	struct server s = { .config = config };
 	int r;
 
-	gb_share_budget_init(&s.budget, gb_sandbox_max_fds());
+	gb_share_budget_init(&s.budget, config->max_fds);
 	gb_frame_reader_init(&s.in);
 	s.reply = aligned_alloc(8, (REPLY_BUF + 7) / 8 * 8);
 	r = s.reply ? run(&s, err) : gb_nomem(err);

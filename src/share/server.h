@@ -14,6 +14,7 @@
 struct gb_share_server_config {
 	int port;    /* borrowed */
 	int control; /* borrowed */
+	size_t max_fds; /* how many descriptors may be open */
 	struct {
 		bool used;
 		bool read_only;
