@@ -277,7 +277,8 @@ static int make_file(int dir, const char *name, struct gb_err *err)
 {
 	gb_auto_fd fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
-	return fd < 0 ? gb_fail_sys(err, errno, "cannot create the template's %s", name) : 0;
+	return fd < 0 ? gb_fail_sys(err, errno, "cannot create the template's %s", name)
+		      : 0;
 }
 
 /* Why a guest did not come up is on its console, if anywhere. */

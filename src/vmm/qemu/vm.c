@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 /* A QEMU that gave up closes its monitor first and prints why; then it may take a moment.
  */
 #define LAST_WORDS_MS 2000
+#define END_GRACE_S   2 /* from the end of the monitor to that of the process */
 
 static void note(struct gb_vm *vm, enum gb_vm_event_kind kind)
 {
@@ -165,7 +167,7 @@ static struct gb_vm *vm_new(void)
 
 	if (!vm)
 		return NULL;
-	vm->pidfd = vm->epoll = vm->wake = vm->said_fd = vm->qmp.fd = -1;
+	vm->pidfd = vm->epoll = vm->wake = vm->grace = vm->said_fd = vm->qmp.fd = -1;
 	vm->console = (struct gb_console)GB_CONSOLE_INIT;
 	return vm;
 }
@@ -238,6 +240,21 @@ static void take_ignored(struct gb_vm *vm, struct gb_qmp_message *m)
 		vm->ignored--;
 }
 
+static void end_now(struct gb_vm *vm)
+{
+	if (!vm->reaped)
+		kill(vm->pid, SIGKILL);
+}
+
+static bool start_grace(struct gb_vm *vm)
+{
+	struct itimerspec t = {.it_value.tv_sec = END_GRACE_S};
+
+	vm->grace = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	return vm->grace >= 0 && timerfd_settime(vm->grace, 0, &t, NULL) == 0 &&
+	       watch(vm, vm->grace, NULL) == 0;
+}
+
 static void drain_qmp(struct gb_vm *vm)
 {
 	struct gb_qmp_message m;
@@ -250,12 +267,21 @@ static void drain_qmp(struct gb_vm *vm)
 		take_ignored(vm, &m);
 	if (r >= 0)
 		return;
-	/* without a monitor it cannot be led any more */
 	if (r != GB_E_CLOSED)
 		gb_log(GB_LOG_ERROR, "%s", err.msg);
 	gb_fd_close(&vm->qmp.fd);
-	if (!vm->reaped)
-		kill(vm->pid, SIGKILL);
+	/* without a monitor it cannot be led any more; one that is just ending closes it
+	 * too */
+	if (r != GB_E_CLOSED || !start_grace(vm))
+		end_now(vm);
+}
+
+static void check_grace(struct gb_vm *vm)
+{
+	uint64_t count;
+
+	if (vm->grace >= 0 && read(vm->grace, &count, sizeof(count)) > 0)
+		end_now(vm);
 }
 
 static void try_reap(struct gb_vm *vm)
@@ -273,6 +299,7 @@ void gb_qemu_vm_drain(struct gb_vm *vm)
 	if (vm->console.fd >= 0 && !gb_console_pump(&vm->console))
 		gb_fd_close(&vm->console.fd);
 	drain_qmp(vm);
+	check_grace(vm);
 	try_reap(vm);
 }
 
@@ -337,6 +364,7 @@ struct gb_vm *gb_qemu_vm_free(struct gb_vm *vm)
 	gb_fd_close(&vm->said_fd);
 	gb_fd_close(&vm->pidfd);
 	gb_fd_close(&vm->wake);
+	gb_fd_close(&vm->grace);
 	gb_fd_close(&vm->epoll);
 	free(vm);
 	return NULL;

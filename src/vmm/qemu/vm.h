@@ -19,6 +19,7 @@ struct gb_vm {
 	int pidfd; /* owned, -1 when reaped */
 	int epoll; /* owned */
 	int wake;  /* owned; an eventfd in it, raised while events is not empty */
+	int grace; /* owned; a timer, when the monitor has ended but not yet the process */
 	int said_fd; /* owned; what QEMU prints */
 	char said[512]; /* its last bytes */
 	struct gb_console console;
