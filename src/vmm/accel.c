@@ -97,8 +97,22 @@ static void cache_write(const char *cache_dir, const char *path, const char *id,
 		(void)gb_file_write_atomic(AT_FDCWD, path, text, (size_t)n, 0600, NULL);
 }
 
-static int verdict(const struct gb_kvm_ops *ops, const char *device,
-	const char *cache_dir, bool *cached, struct gb_kvm_verdict *ret,
+static char *cache_path(const char *cache_dir)
+{
+	return gb_path_join(cache_dir, "accel");
+}
+
+void gb_accel_forget(const char *cache_dir)
+{
+	gb_auto_free char *path = cache_path(cache_dir);
+
+	if (path)
+		unlink(path);
+}
+
+/* insist: what was remembered counts only if it is good news. */
+static int verdict(const struct gb_kvm_ops *ops, const char *device, uint64_t limit_ms,
+	const char *cache_dir, bool insist, bool *cached, struct gb_kvm_verdict *ret,
 	struct gb_err *err)
 {
 	char id[IDENTITY_SIZE];
@@ -112,22 +126,22 @@ static int verdict(const struct gb_kvm_ops *ops, const char *device,
 	}
 	known = cache_dir && identity(device, id);
 	if (known) {
-		path = gb_path_join(cache_dir, "accel");
+		path = cache_path(cache_dir);
 		if (!path)
 			return gb_nomem(err);
-		*cached = cache_read(path, id, ret);
+		*cached = cache_read(path, id, ret) && (ret->usable || !insist);
 		if (*cached)
 			return 0;
 	}
-	gb_kvm_probe(ops, device, GB_KVM_LIMIT_MS, ret);
+	gb_kvm_probe(ops, device, limit_ms, ret);
 	if (known && ret->certain)
 		cache_write(cache_dir, path, id, ret);
 	return 0;
 }
 
 int gb_accel_resolve_with(const struct gb_kvm_ops *ops, const char *device,
-	enum gb_accel want, const char *cache_dir, struct gb_accel_result *ret,
-	struct gb_err *err)
+	uint64_t limit_ms, enum gb_accel want, const char *cache_dir,
+	struct gb_accel_result *ret, struct gb_err *err)
 {
 	struct gb_kvm_verdict v = {0};
 	bool cached = false;
@@ -142,7 +156,8 @@ int gb_accel_resolve_with(const struct gb_kvm_ops *ops, const char *device,
 		snprintf(ret->why, sizeof(ret->why), "tcg was asked for");
 		return 0;
 	}
-	r = verdict(ops, device, cache_dir, &cached, &v, err);
+	r = verdict(
+		ops, device, limit_ms, cache_dir, want == GB_ACCEL_KVM, &cached, &v, err);
 	if (r < 0)
 		return r;
 	if (!v.usable && want == GB_ACCEL_KVM)
@@ -159,6 +174,6 @@ int gb_accel_resolve_with(const struct gb_kvm_ops *ops, const char *device,
 int gb_accel_resolve(enum gb_accel want, const char *cache_dir,
 	struct gb_accel_result *ret, struct gb_err *err)
 {
-	return gb_accel_resolve_with(
-		&gb_kvm_ops_real, GB_KVM_DEVICE, want, cache_dir, ret, err);
+	return gb_accel_resolve_with(&gb_kvm_ops_real, GB_KVM_DEVICE, GB_KVM_LIMIT_MS,
+		want, cache_dir, ret, err);
 }

@@ -19,9 +19,12 @@ int gb_accel_parse(const char *word, enum gb_accel *ret, struct gb_err *err);
 const char *gb_accel_name(enum gb_accel a);
 
 /* Resolve want. AUTO tries KVM (a bare guest, within 250 ms) and falls back to TCG; the
- * answer is kept in cache_dir/accel keyed by the host's boot id. An explicit choice that
- * does not work here is GB_E_UNSUPPORTED with the reason. Never hangs. */
+ * answer is kept in cache_dir/accel keyed by the host's boot id and the device node (NULL: no
+ * cache). An explicit choice that does not work here is GB_E_UNSUPPORTED with the reason; it
+ * is tried again even if it was found broken before. Never hangs. */
 int gb_accel_resolve(enum gb_accel want, const char *cache_dir, struct gb_accel_result *ret,
 	struct gb_err *err);
+/* The next AUTO tries again. */
+void gb_accel_forget(const char *cache_dir);
 
 #endif

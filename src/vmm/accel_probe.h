@@ -58,9 +58,9 @@ void gb_kvm_run_guest(
 void gb_kvm_probe(const struct gb_kvm_ops *ops, const char *device, uint64_t limit_ms,
 	struct gb_kvm_verdict *ret);
 
-/* gb_accel_resolve over another KVM. */
+/* gb_accel_resolve over another KVM, with another limit. */
 int gb_accel_resolve_with(const struct gb_kvm_ops *ops, const char *device,
-	enum gb_accel want, const char *cache_dir, struct gb_accel_result *ret,
-	struct gb_err *err);
+	uint64_t limit_ms, enum gb_accel want, const char *cache_dir,
+	struct gb_accel_result *ret, struct gb_err *err);
 
 #endif

@@ -11,7 +11,7 @@
 typedef void (*gb_doctor_line)(void *ctx, const char *check, bool ok, const char *text);
 
 /* Calls line once for each check, in that order. Starts short-lived processes; takes a
- * second or so, and changes nothing but the accelerator's cache. cache_dir is borrowed.
+ * second or so, and renews the accelerator's cache. cache_dir is borrowed.
  */
 int gb_vmm_doctor(
 	const char *cache_dir, gb_doctor_line line, void *ctx, struct gb_err *err);
