@@ -66,6 +66,8 @@ static int read_source(struct gb_feed *f, struct gb_ext4 *disk, struct gb_err *e
 
 	if (r == 0)
 		r = gb_ext4_add(disk, source, on_progress, &tick, &why);
+	if (r == 0 && gb_ext4_entries(disk) == 0)
+		r = gb_fail(&why, GB_E_PARSE, "the archive is empty");
 	if (r == 0)
 		return gb_feed_end(f, err);
 	/* an archive that breaks off because its maker failed: the maker knows why */

@@ -141,6 +141,11 @@ int gb_ext4_add(struct gb_ext4 *e, struct gb_tree_source *source,
 	return r;
 }
 
+uint64_t gb_ext4_entries(const struct gb_ext4 *e)
+{
+	return e->entries;
+}
+
 /* What the file system must hold, counted before it is made. */
 struct plan {
 	const struct gb_name **order; /* owned; the first name of each inode, by number */

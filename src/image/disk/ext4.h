@@ -22,6 +22,7 @@ GB_DEFINE_CLEANUP(gb_ext4)
 /* Put every entry of a source over what is there already; later ones win. */
 int gb_ext4_add(struct gb_ext4 *e, struct gb_tree_source *source, gb_ext4_progress progress,
 	void *ctx, struct gb_err *err);
+uint64_t gb_ext4_entries(const struct gb_ext4 *e);
 /* Write what makes it a file system. Not synced. Nothing can be added afterwards. */
 int gb_ext4_finish(struct gb_ext4 *e, uint64_t *ret_size, struct gb_err *err);
 
