@@ -160,6 +160,7 @@ static int parse_words(struct parser *p)
 {
 	struct gb_cli_args *a = p->ret;
 	bool options = true;
+	bool marked = false;
 
 	while (p->at < p->argc) {
 		char *word = p->argv[p->at++];
@@ -167,9 +168,11 @@ static int parse_words(struct parser *p)
 
 		if (!options || word[0] != '-' || !word[1]) {
 			/* exec MACHINE -- COMMAND: a mark between the two */
-			if (a->command->min == 2 && a->command->stops &&
-				a->operand_count == 1 && gb_streq(word, "--"))
+			if (a->command->id == CMD_EXEC && a->operand_count == 1 &&
+				!marked && gb_streq(word, "--")) {
+				marked = true;
 				continue;
+			}
 			a->operands[a->operand_count++] = word;
 			options = options && !a->command->stops;
 		} else if (gb_streq(word, "--")) {

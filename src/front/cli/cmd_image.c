@@ -1,6 +1,7 @@
 /* image import|ls|rm|inspect. */
 #include "front/cli/cli.h"
 #include "front/cli/images.h"
+#include "front/cli/term.h"
 #include "machine/store.h"
 
 #include <stdio.h>
@@ -18,7 +19,10 @@ int gb_cmd_image_import(struct gb_cli *cli, struct gb_err *err)
 			"'-', at "
 			"most 63, starting with a letter or digit",
 			name);
-	r = gb_cli_image_import(cli, name, cli->args.operands[0], &digest, err);
+	r = gb_signals_catch(err);
+	if (r == 0)
+		r = gb_cli_image_import(
+			cli, name, cli->args.operands[0], &digest, err);
 	if (r < 0)
 		return r;
 	puts(digest);

@@ -1,6 +1,7 @@
 /* create, start, stop, rm, set: machines as such. */
 #include "front/cli/cli.h"
 #include "front/cli/target.h"
+#include "front/cli/term.h"
 #include "machine/client.h"
 
 #include <string.h>
@@ -69,7 +70,9 @@ int gb_cmd_create(struct gb_cli *cli, struct gb_err *err)
 	if (r < 0)
 		return r;
 	name = name ? name : here;
-	r = gb_target_create(cli, &c, name, false, err);
+	r = gb_signals_catch(err); /* an image may be made first */
+	if (r == 0)
+		r = gb_target_create(cli, &c, name, false, err);
 	if (r < 0)
 		return r;
 	puts(name);
@@ -79,7 +82,7 @@ int gb_cmd_create(struct gb_cli *cli, struct gb_err *err)
 static int start_one(struct gb_cli *cli, const char *name, struct gb_err *err)
 {
 	int r = gb_client_start(
-		&cli->dirs, name, false, gb_progress_show, NULL, NULL, err);
+		&cli->dirs, name, false, gb_step_show, NULL, NULL, err);
 
 	gb_progress_end();
 	return r;

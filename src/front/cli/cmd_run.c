@@ -17,7 +17,6 @@ struct session {
 	struct gb_cli_exec exec;
 	char *name; /* owned */
 	bool ephemeral;
-	int signal_fd, winch_fd; /* borrowed */
 };
 
 static void session_done(struct session *s)
@@ -39,7 +38,7 @@ static int session_init(struct session *s, struct gb_cli *cli, char **argv, size
 	if (r == 0)
 		r = gb_cli_exec_init(&cli->args, argv, argc, tty,
 			gb_config_list(&s->config, GB_CONFIG_ENVIRONMENT), &s->exec, err);
-	return r < 0 ? r : gb_signals_catch(&s->signal_fd, &s->winch_fd, err);
+	return r < 0 ? r : gb_signals_catch(err);
 }
 
 /* A signal that came while the machine was started: do not begin. */
@@ -48,7 +47,7 @@ static int check_interrupted(struct gb_err *err)
 	int signo = gb_signals_seen();
 
 	if (signo)
-		return gb_fail(err, GB_E_CANCELLED, "interrupted by signal %d", signo);
+		return gb_fail(err, GB_E_CANCELLED, "interrupted");
 	return 0;
 }
 
@@ -59,12 +58,12 @@ static int start_and_exec(struct session *s, struct gb_err *err)
 
 	if (r == 0)
 		r = gb_client_start(&s->cli->dirs, s->name, s->ephemeral,
-			gb_progress_show, NULL, &c, err);
+			gb_step_show, NULL, &c, err);
 	if (r == 0)
 		r = check_interrupted(err);
 	if (r < 0)
 		return r;
-	return gb_cli_exec_run(c, &s->exec, s->signal_fd, s->winch_fd, err);
+	return gb_cli_exec_run(c, &s->exec, err);
 }
 
 /* Whatever happened, the machine of run --rm goes. */
@@ -158,7 +157,7 @@ int gb_cmd_exec(struct gb_cli *cli, struct gb_err *err)
 		r = gb_client_connect(&cli->dirs, cli->args.operands[0], &c, err);
 	if (r < 0)
 		return r;
-	return gb_cli_exec_run(c, &s.exec, s.signal_fd, s.winch_fd, err);
+	return gb_cli_exec_run(c, &s.exec, err);
 }
 
 /* Bash where it is; the user's own shell is what $SHELL says, if anything does. */

@@ -132,8 +132,7 @@ static int exit_code(struct gb_msg_exit *m)
 	return code;
 }
 
-int gb_cli_exec_run(struct gb_client *c, const struct gb_cli_exec *e, int signal_fd,
-	int winch_fd, struct gb_err *err)
+int gb_cli_exec_run(struct gb_client *c, const struct gb_cli_exec *e, struct gb_err *err)
 {
 	struct gb_msg_exec msg = e->msg;
 	bool tty = msg.flags & GB_EXEC_TTY;
@@ -141,8 +140,8 @@ int gb_cli_exec_run(struct gb_client *c, const struct gb_cli_exec *e, int signal
 		.in = msg.flags & GB_EXEC_STDIN ? STDIN_FILENO : -1,
 		.out = msg.flags & GB_EXEC_DETACH ? -1 : STDOUT_FILENO,
 		.err = msg.flags & GB_EXEC_DETACH ? -1 : STDERR_FILENO,
-		.winch_fd = tty ? winch_fd : -1,
-		.signal_fd = signal_fd,
+		.winch_fd = tty ? gb_signals_winch_fd() : -1,
+		.signal_fd = gb_signals_fd(),
 		.note = say_note,
 	};
 	struct gb_msg_exit m = {0};

@@ -25,8 +25,7 @@ bool gb_stdin_is_passed(enum gb_stdin_kind kind, bool interactive, bool tty);
 int gb_cli_exec_init(const struct gb_cli_args *a, char **argv, size_t argc, bool tty,
 	const struct gb_strv *passed, struct gb_cli_exec *ret, struct gb_err *err);
 /* Run it with our streams, terminal and signals: the exit code. Signals must have been
- * caught (the two descriptors of gb_signals_catch). */
-int gb_cli_exec_run(struct gb_client *c, const struct gb_cli_exec *e, int signal_fd,
-	int winch_fd, struct gb_err *err);
+ * caught (gb_signals_catch). */
+int gb_cli_exec_run(struct gb_client *c, const struct gb_cli_exec *e, struct gb_err *err);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define WIDTH	      80
-#define OPTION_INDENT 6
+#define OPTION_INDENT 10
 
 /* Words of text up to its end or a newline, in lines of WIDTH, each after indent blanks;
  * the first line goes on at column. */

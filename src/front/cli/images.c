@@ -3,10 +3,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/proc.h"
+#include "front/cli/term.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -131,13 +133,28 @@ static void read_pipe(struct import *i, int *fd)
 		i->digest[i->digest_len++] = chunk[at];
 }
 
+/* It ends in order then, and leaves nothing half-made. */
+static void pass_signal(const struct import *i)
+{
+	uint8_t signo;
+
+	if (read(gb_signals_fd(), &signo, 1) == 1)
+		kill(i->pid, SIGTERM);
+}
+
 static int follow_import(struct import *i, struct gb_err *err)
 {
 	while (i->out >= 0 || i->err >= 0) {
-		struct pollfd p[2] = {{i->out, POLLIN, 0}, {i->err, POLLIN, 0}};
+		struct pollfd p[3] = {{i->out, POLLIN, 0}, {i->err, POLLIN, 0},
+			{gb_signals_fd(), POLLIN, 0}};
 
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
+		if (poll(p, 3, -1) < 0) {
+			if (errno == EINTR)
+				continue;
 			return gb_fail_sys(err, errno, "cannot poll");
+		}
+		if (p[2].revents)
+			pass_signal(i);
 		if (i->out >= 0 && p[0].revents)
 			read_pipe(i, &i->out);
 		if (i->err >= 0 && p[1].revents)
@@ -169,6 +186,8 @@ static int end_import(struct import *i, const char *source, struct gb_err *err)
 		return r;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
+	if (gb_signals_seen())
+		return gb_fail(err, GB_E_CANCELLED, "import of '%s' was interrupted", source);
 	gb_describe_status(status, how, sizeof(how));
 	return gb_fail(err, GB_E_IO, "cannot import '%s': %s", source,
 		*i->lines.last && WIFEXITED(status) ? last_reason(i) : how);

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "front/cli/help.h"
+#include "front/cli/term.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,6 +94,8 @@ static int run_command(struct gb_cli *cli)
 	if (stdout_reader_is_gone())
 		return GB_EXIT_PIPE;
 	gb_say("%s", err.msg);
+	if (err.code == GB_E_CANCELLED && gb_signals_seen())
+		return 128 + gb_signals_seen();
 	return c->failure;
 }
 

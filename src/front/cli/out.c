@@ -85,6 +85,12 @@ void gb_progress_show(void *unused, const char *line)
 	progress_shown = true;
 }
 
+void gb_step_show(void *unused, const char *line)
+{
+	(void)unused;
+	gb_say("%s", line);
+}
+
 void gb_table_row(struct gb_table *t, const char *const *cells)
 {
 	char **row;

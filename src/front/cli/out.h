@@ -13,6 +13,8 @@ void gb_say(const char *fmt, ...) GB_PRINTF(1, 2);
 
 /* Progress: on a terminal one line that is written over, else plain lines. */
 void gb_progress_show(void *unused, const char *line);
+/* A step on the way that stays to be read. */
+void gb_step_show(void *unused, const char *line);
 /* Take the progress line off the terminal. */
 void gb_progress_end(void);
 

@@ -11,13 +11,13 @@
 
 /* Signal handlers and atexit take no argument, so what they touch is here. */
 static struct {
-	int signal_write;
-	int winch_write;
+	int signal_read, signal_write;
+	int winch_read, winch_write;
 	volatile sig_atomic_t seen;
 	struct gb_signal_counter counter;
 	volatile sig_atomic_t raw; /* saved holds what to put back */
 	struct termios saved;
-} state = {.signal_write = -1, .winch_write = -1};
+} state = {.signal_read = -1, .signal_write = -1, .winch_read = -1, .winch_write = -1};
 
 enum gb_signal_verdict gb_signal_count(struct gb_signal_counter *c, uint64_t now_ns)
 {
@@ -73,13 +73,23 @@ static int signal_pipe(int *ret_read, int *ret_write, struct gb_err *err)
 	return 0;
 }
 
-int gb_signals_catch(int *ret_signal_fd, int *ret_winch_fd, struct gb_err *err)
+int gb_signals_fd(void)
+{
+	return state.signal_read;
+}
+
+int gb_signals_winch_fd(void)
+{
+	return state.winch_read;
+}
+
+int gb_signals_catch(struct gb_err *err)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
-	int r = signal_pipe(ret_signal_fd, &state.signal_write, err);
+	int r = signal_pipe(&state.signal_read, &state.signal_write, err);
 
 	if (r == 0)
-		r = signal_pipe(ret_winch_fd, &state.winch_write, err);
+		r = signal_pipe(&state.winch_read, &state.winch_write, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < GB_ARRAY_SIZE(signals); i++) {

@@ -15,10 +15,12 @@ struct gb_signal_counter {
 #define GB_SIGNAL_FORCE_N  3u                   /* so does the third at any time */
 enum gb_signal_verdict gb_signal_count(struct gb_signal_counter *c, uint64_t now_ns);
 
-/* From here on SIGINT, SIGTERM, SIGHUP and SIGQUIT become bytes of *ret_signal_fd, and
- * SIGWINCH bytes of *ret_winch_fd (both borrowed, for good); the second or third of the
- * first four puts the terminal back and ends the process. */
-int gb_signals_catch(int *ret_signal_fd, int *ret_winch_fd, struct gb_err *err);
+/* From here on SIGINT, SIGTERM, SIGHUP and SIGQUIT become bytes of gb_signals_fd, and
+ * SIGWINCH bytes of gb_signals_winch_fd (both borrowed, for good); the second or third of
+ * the first four puts the terminal back and ends the process. */
+int gb_signals_catch(struct gb_err *err);
+int gb_signals_fd(void); /* -1 before they are caught */
+int gb_signals_winch_fd(void);
 /* The first of those signals that came, 0 if none did. */
 int gb_signals_seen(void);
 

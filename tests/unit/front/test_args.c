@@ -53,10 +53,10 @@ static const struct row {
 	{ "version as an option", "--version", "version |", NULL },
 
 	{ "no command", "", NULL, "a command is needed" },
-	{ "an unknown command", "rnu x", NULL, "unknown command 'rnu' (did you mean 'run'?)" },
+	{ "an unknown command", "runn x", NULL, "unknown command 'runn' (did you mean 'run'?)" },
 	{ "an unknown command like no other", "frobnicate", NULL, "unknown command 'frobnicate'" },
-	{ "a slip in a group's name", "imgae ls", NULL, "did you mean 'image'?" },
-	{ "an unknown subcommand", "image sl", NULL, "unknown subcommand 'sl' (did you mean 'ls'?)" },
+	{ "a slip in a group's name", "imag ls", NULL, "did you mean 'image'?" },
+	{ "an unknown subcommand", "image lls", NULL, "unknown subcommand 'lls' (did you mean 'ls'?)" },
 	{ "a group alone", "image", NULL, "image needs a subcommand" },
 	{ "an unknown option", "run --imag x y", NULL,
 		"unknown option '--imag' (did you mean '--image'?)" },
