@@ -10,8 +10,10 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -420,6 +422,35 @@ static void test_failures(void **state)
 	gb_boot_paths_done(&p);
 }
 
+/* A host without room: one clear line, nothing left behind. */
+static void test_no_room(void **state)
+{
+	struct world *w = *state;
+	pid_t pid = fork();
+	int status = -1;
+	int bundles, others;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct rlimit limit = {.rlim_cur = 1000, .rlim_max = 1000};
+		struct gb_boot_source s = {.agent = w->agent};
+		struct gb_boot_paths p = {0};
+		struct gb_err err = {0};
+		char *dir = NULL;
+
+		signal(SIGXFSZ, SIG_IGN);
+		if (setrlimit(RLIMIT_FSIZE, &limit) < 0 || gb_boot_locate(&s, &p, NULL) < 0)
+			_exit(1);
+		if (gb_bundle_make(w->cache, &p, NULL, NULL, &dir, &err) >= 0)
+			_exit(2);
+		_exit(strstr(err.msg, "cannot write 'kernel'") ? 0 : 3);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	count_entries(w, &bundles, &others);
+	assert_int_equal(bundles + others, 0);
+}
+
 static void count_line(void *ctx, const char *line)
 {
 	if (gb_starts_with(line, "boot bundle "))
@@ -487,6 +518,7 @@ int main(void)
 		T(test_changes),
 		T(test_damage),
 		T(test_failures),
+		T(test_no_room),
 		T(test_single_flight),
 	};
 
