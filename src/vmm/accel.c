@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define CACHE_FORMAT  "glovebox-accel 1"
-#define CACHE_MAX     1024
+#define CACHE_MAX     1024 /* CACHE/accel */
 #define BOOT_ID	      "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_MAX   128
 #define IDENTITY_SIZE 256

@@ -6,7 +6,7 @@
 #include "vmm/accel.h"
 
 #define GB_KVM_DEVICE	"/dev/kvm"
-#define GB_KVM_LIMIT_MS 250
+#define GB_KVM_LIMIT_MS 250 /* for the whole bare guest */
 
 /* Called in a forked child: no allocation, no locks. Results as the system calls of the
  * same names. */

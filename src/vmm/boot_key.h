@@ -9,8 +9,8 @@
 
 #include "vmm/boot.h"
 
-#define GB_BUNDLE_ID_LEN    64 /* hex digits of SHA-256 */
-#define GB_BUNDLE_INDEX_MAX 32768
+#define GB_BUNDLE_ID_LEN    64	  /* hex digits of SHA-256 */
+#define GB_BUNDLE_INDEX_MAX 32768 /* id and key in CACHE/boot/index */
 /* Counts up when bundles of the same sources come out differently. */
 #define GB_BUNDLE_FORMAT "glovebox-bundle 1"
 

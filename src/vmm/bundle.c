@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 
 #define MAKE_WAIT_MS  120000
-#define INITRAMFS_MAX ((size_t)256 << 20)
+#define INITRAMFS_MAX ((size_t)256 << 20) /* agent and modules */
 
 /* What the guest needs to find its console ports, its disk and its shares, in this order;
  * the network device's driver is there for machines that get one. */

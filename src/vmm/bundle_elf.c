@@ -5,7 +5,7 @@
 #include <elf.h>
 #include <string.h>
 
-#define ELF_SEGMENTS_MAX 1024
+#define ELF_SEGMENTS_MAX 1024 /* looked at for notes */
 
 static bool in_file(size_t len, uint64_t offset, uint64_t size)
 {

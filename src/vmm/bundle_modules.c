@@ -13,12 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define INDEX_MAX ((size_t)16 << 20)
-#define NAME_MAX_ 128 /* of a module */
-#define DEPTH_MAX 32  /* a loop among dependencies ends here */
-#define SOFTDEP	  "softdep="
-#define DEPENDS	  "depends="
-#define VERMAGIC  "vermagic="
+#define INDEX_MAX	((size_t)16 << 20) /* modules.dep, modules.builtin */
+#define MODULE_NAME_MAX 128		   /* of a module */
+#define DEPTH_MAX	32		   /* a loop among dependencies ends here */
+#define SOFTDEP		"softdep="
+#define DEPENDS		"depends="
+#define VERMAGIC	"vermagic="
 
 /* A file with a path a line; "path:" and what follows is cut. */
 struct index {
@@ -62,7 +62,7 @@ static bool is_name_char(char c)
 }
 
 /* The module's name of a path such as "kernel/fs/ext4/ext4.ko.xz". */
-static bool name_of_path(const char *path, size_t len, char ret[NAME_MAX_])
+static bool name_of_path(const char *path, size_t len, char ret[MODULE_NAME_MAX])
 {
 	size_t start = len;
 	size_t n = 0;
@@ -72,7 +72,7 @@ static bool name_of_path(const char *path, size_t len, char ret[NAME_MAX_])
 	for (size_t i = start; i < len && path[i] != '.'; i++) {
 		char c = path[i] == '-' ? '_' : path[i];
 
-		if (!is_name_char(c) || n + 1 >= NAME_MAX_)
+		if (!is_name_char(c) || n + 1 >= MODULE_NAME_MAX)
 			return false;
 		ret[n++] = c;
 	}
@@ -85,7 +85,7 @@ static const char *find_path(const struct index *index, const char *name, size_t
 {
 	const char *at = (const char *)index->text.data;
 	const char *end = at + index->text.len;
-	char found[NAME_MAX_];
+	char found[MODULE_NAME_MAX];
 
 	while (at && at < end) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
@@ -157,7 +157,7 @@ static int add_names(struct collector *c, const char *list, size_t len, int dept
 	int r = 0;
 
 	while (r == 0 && at < len) {
-		char name[NAME_MAX_];
+		char name[MODULE_NAME_MAX];
 		size_t n = 0;
 
 		while (at < len && (list[at] == ',' || list[at] == ' '))

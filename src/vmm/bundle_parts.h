@@ -5,12 +5,12 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* What kernels and modules may weigh, packed or not. */
-#define GB_KERNEL_MAX  ((size_t)512 << 20)
-#define GB_MODULE_MAX  ((size_t)64 << 20)
-#define GB_AGENT_MAX   ((size_t)64 << 20)
-#define GB_MODULES_MAX 256
-#define GB_RELEASE_MAX 128
+/* What each may weigh, packed or not. */
+#define GB_KERNEL_MAX  ((size_t)512 << 20) /* a kernel */
+#define GB_MODULE_MAX  ((size_t)64 << 20)  /* a module */
+#define GB_AGENT_MAX   ((size_t)64 << 20)  /* the guest agent */
+#define GB_MODULES_MAX 256		   /* modules in a bundle */
+#define GB_RELEASE_MAX 128		   /* of the name of a kernel release */
 
 /* Decompress gzip, bzip2, xz, lzma, zstd or lz4, told by content, into *ret: at most max
  * bytes, else GB_E_LIMIT. GB_E_UNSUPPORTED when it is none of them, GB_E_PARSE when it is
