@@ -21,8 +21,7 @@ int gb_cmd_image_import(struct gb_cli *cli, struct gb_err *err)
 			name);
 	r = gb_signals_catch(err);
 	if (r == 0)
-		r = gb_cli_image_import(
-			cli, name, cli->args.operands[0], &digest, err);
+		r = gb_cli_image_import(cli, name, cli->args.operands[0], &digest, err);
 	if (r < 0)
 		return r;
 	puts(digest);

@@ -81,8 +81,7 @@ int gb_cmd_create(struct gb_cli *cli, struct gb_err *err)
 
 static int start_one(struct gb_cli *cli, const char *name, struct gb_err *err)
 {
-	int r = gb_client_start(
-		&cli->dirs, name, false, gb_step_show, NULL, NULL, err);
+	int r = gb_client_start(&cli->dirs, name, false, gb_step_show, NULL, NULL, err);
 
 	gb_progress_end();
 	return r;

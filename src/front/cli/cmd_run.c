@@ -57,8 +57,8 @@ static int start_and_exec(struct session *s, struct gb_err *err)
 	int r = check_interrupted(err);
 
 	if (r == 0)
-		r = gb_client_start(&s->cli->dirs, s->name, s->ephemeral,
-			gb_step_show, NULL, &c, err);
+		r = gb_client_start(&s->cli->dirs, s->name, s->ephemeral, gb_step_show,
+			NULL, &c, err);
 	if (r == 0)
 		r = check_interrupted(err);
 	if (r < 0)

@@ -1,6 +1,6 @@
-/* ls, inspect, logs: looking at machines. ls reads the store only: no process and no
- * connection a machine. */
-#include "front/cli/cli.h"
+/* inspect and logs: looking at one machine closely. */
+#include "front/cli/look.h"
+
 #include "base/fd.h"
 #include "machine/client.h"
 
@@ -12,130 +12,6 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
-
-/* A machine as far as it can be read. */
-struct look {
-	bool damaged; /* no spec */
-	struct gb_machine_spec spec;
-	struct gb_machine_info info;
-	struct gb_err why; /* damaged */
-};
-
-static void look_done(struct look *l)
-{
-	gb_machine_spec_done(&l->spec);
-	gb_machine_info_done(&l->info);
-}
-
-static int look_at(
-	const struct gb_cli *cli, const char *name, struct look *ret, struct gb_err *err)
-{
-	int r;
-
-	memset(ret, 0, sizeof(*ret));
-	r = gb_machine_inspect(&cli->dirs, name, &ret->info, err);
-	if (r < 0)
-		return r;
-	r = gb_machine_load(&cli->dirs, name, &ret->spec, &ret->why);
-	if (r == GB_E_NOTFOUND) {
-		look_done(ret);
-		return gb_fail(err, r, "%s", ret->why.msg);
-	}
-	ret->damaged = r < 0;
-	return 0;
-}
-
-static const char *state_text(const struct look *l)
-{
-	return l->damaged && l->info.state != GB_MACHINE_RUNNING
-		       ? "damaged"
-		       : gb_machine_state_name(l->info.state);
-}
-
-/* What it is made of: an image by the name that was asked for, or a file. */
-static const char *image_text(const struct gb_machine_spec *s)
-{
-	if (*s->root)
-		return s->root;
-	return *s->image_ref ? s->image_ref : s->image;
-}
-
-static json_t *look_json(const char *name, const struct look *l)
-{
-	json_t *o = json_pack("{s:o, s:s, s:I, s:I, s:o}", "name", gb_json_text(name),
-		"state", state_text(l), "supervisor_pid", (json_int_t)l->info.supervisor,
-		"disk_used_bytes", (json_int_t)l->info.disk_used, "last_error",
-		gb_json_text(l->info.last_error));
-	gb_auto_free char *text = NULL;
-	json_t *spec;
-
-	if (l->damaged) {
-		json_object_set_new(o, "damage", gb_json_text(l->why.msg));
-		return o;
-	}
-	if (gb_machine_spec_to_json(&l->spec, &text, NULL) < 0)
-		return o;
-	spec = json_loads(text, 0, NULL);
-	json_object_del(spec, "version");
-	json_object_update_missing(o, spec);
-	json_decref(spec);
-	return o;
-}
-
-static void ls_row(struct gb_table *t, const char *name, const struct look *l)
-{
-	char cpus[16] = "-";
-	char memory[32] = "-";
-	char disk[32] = "-";
-
-	if (!l->damaged) {
-		snprintf(cpus, sizeof(cpus), "%u", (unsigned)l->spec.cpus);
-		gb_size_text(l->spec.memory_bytes, memory, sizeof(memory));
-		gb_size_text(l->spec.disk_bytes, disk, sizeof(disk));
-	}
-	gb_table_row(
-		t, (const char *const[]){name, state_text(l),
-			   l->damaged ? "-" : image_text(&l->spec), cpus, memory, disk,
-			   l->damaged || !*l->spec.directory ? "-" : l->spec.directory,
-			   NULL});
-}
-
-static int ls_all(struct gb_cli *cli, const struct gb_strv *names, struct gb_err *err)
-{
-	gb_auto_done(gb_table) t = {0};
-	bool json = gb_cli_given(&cli->args, OPT_JSON);
-	json_t *list = json ? json_array() : NULL;
-
-	gb_table_row(&t, (const char *const[]){"NAME", "STATE", "IMAGE", "CPUS", "MEMORY",
-				 "DISK", "DIRECTORY", NULL});
-	for (size_t i = 0; i < names->n; i++) {
-		struct look l;
-
-		/* one that is gone by now is no failure */
-		if (look_at(cli, names->v[i], &l, NULL) < 0)
-			continue;
-		if (json)
-			json_array_append_new(list, look_json(names->v[i], &l));
-		else
-			ls_row(&t, names->v[i], &l);
-		look_done(&l);
-	}
-	return json ? gb_print_json(list, err) : gb_table_print(&t, err);
-}
-
-int gb_cmd_ls(struct gb_cli *cli, struct gb_err *err)
-{
-	gb_auto_done(gb_strv) names = {0};
-	int r = gb_machine_names(&cli->dirs, &names, err);
-
-	if (r < 0)
-		return r;
-	if (!gb_cli_given(&cli->args, OPT_QUIET))
-		return ls_all(cli, &names, err);
-	for (size_t i = 0; i < names.n; i++)
-		puts(names.v[i]);
-	return gb_flush(err);
-}
 
 /* Any message of the wire by its own table of fields. */
 static json_t *message_json(const struct gb_msg_desc *d, const void *msg)
@@ -236,17 +112,17 @@ static void print_fields(json_t *o, int indent)
 static int inspect_one(
 	struct gb_cli *cli, const char *name, json_t **ret, struct gb_err *err)
 {
-	struct look l;
+	struct gb_look l;
 	json_t *status;
-	int r = look_at(cli, name, &l, err);
+	int r = gb_look_at(cli, name, &l, err);
 
 	if (r < 0)
 		return r;
-	*ret = look_json(name, &l);
+	*ret = gb_look_json(name, &l);
 	status = l.info.state == GB_MACHINE_RUNNING ? status_json(cli, name) : NULL;
 	if (status)
 		json_object_set_new(*ret, "status", status);
-	look_done(&l);
+	gb_look_done(&l);
 	return 0;
 }
 

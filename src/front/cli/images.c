@@ -187,7 +187,8 @@ static int end_import(struct import *i, const char *source, struct gb_err *err)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
 	if (gb_signals_seen())
-		return gb_fail(err, GB_E_CANCELLED, "import of '%s' was interrupted", source);
+		return gb_fail(
+			err, GB_E_CANCELLED, "import of '%s' was interrupted", source);
 	gb_describe_status(status, how, sizeof(how));
 	return gb_fail(err, GB_E_IO, "cannot import '%s': %s", source,
 		*i->lines.last && WIFEXITED(status) ? last_reason(i) : how);

@@ -152,8 +152,8 @@ const struct gb_cli_command gb_cli_commands[CMD_COUNT] = {
 	{CMD_RM, NULL, "rm", "MACHINE...", "remove machines with their disks",
 		"A crashed or damaged machine can always be removed; a running one with "
 		"--force. Shared folders of the host are not touched.",
-		EXAMPLES("glovebox rm build", "glovebox rm -f build db"),
-		BIT(OPT_FORCE), 1, GB_CLI_MANY, WORD_MACHINE, false, 1},
+		EXAMPLES("glovebox rm build", "glovebox rm -f build db"), BIT(OPT_FORCE),
+		1, GB_CLI_MANY, WORD_MACHINE, false, 1},
 	{CMD_LS, NULL, "ls", "", "list machines", NULL,
 		EXAMPLES("glovebox ls", "glovebox ls --json"),
 		BIT(OPT_QUIET) | BIT(OPT_JSON), 0, 0, WORD_TEXT, false, 1},
