@@ -5,6 +5,7 @@
 #include "image/names.h"
 #include "base/str.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LINKS_FOLLOWED_MAX 40 /* as the kernel */
