@@ -76,6 +76,17 @@ static bool stdout_reader_is_gone(void)
 	return poll(&p, 1, 0) > 0 && p.revents & POLLERR;
 }
 
+/* Says why, once; the exit code. */
+static int failed(const struct gb_err *err, int code)
+{
+	if (stdout_reader_is_gone())
+		return GB_EXIT_PIPE;
+	gb_say("%s", err->msg);
+	if (err->code == GB_E_CANCELLED && gb_signals_seen())
+		return 128 + gb_signals_seen();
+	return code;
+}
+
 static int run_command(struct gb_cli *cli)
 {
 	const struct gb_cli_command *c = cli->args.command;
@@ -89,14 +100,7 @@ static int run_command(struct gb_cli *cli)
 		r = cli->cwd ? handlers[c->id](cli, &err) : gb_nomem(&err);
 	}
 	gb_progress_end();
-	if (r >= 0)
-		return r;
-	if (stdout_reader_is_gone())
-		return GB_EXIT_PIPE;
-	gb_say("%s", err.msg);
-	if (err.code == GB_E_CANCELLED && gb_signals_seen())
-		return 128 + gb_signals_seen();
-	return c->failure;
+	return r < 0 ? failed(&err, c->failure) : r;
 }
 
 /* Descriptors 0, 1 and 2 must be there, or the next file opened would become one. */
@@ -121,7 +125,7 @@ int main(int argc, char **argv)
 		usage_failed(&cli.args, &err);
 		code = GB_EXIT_USAGE;
 	} else if (cli.args.help) {
-		code = print_help(&cli.args, &err) < 0 ? 1 : 0;
+		code = print_help(&cli.args, &err) < 0 ? failed(&err, 1) : 0;
 	} else {
 		code = run_command(&cli);
 	}
