@@ -15,7 +15,7 @@
  * descriptors stay valid until gb_nodes_trim.
  *
  * Files are also reached as "/proc/self/fd/N" (to open what an O_PATH descriptor stands for,
- * chmod it, link it, read its attributes): see gb_share_enter. */
+ * chmod it, link it, read its attributes): see gb_share_new. */
 #ifndef GB_SHARE_NODE_H
 #define GB_SHARE_NODE_H
 

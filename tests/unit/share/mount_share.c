@@ -1,12 +1,13 @@
-/* Mounts a folder through glovebox-share and runs a command there: the guest's agent, played
- * by the host's kernel, in a mount namespace of its own.
+/* Mounts a folder through glovebox-share and runs a command there: the guest's agent,
+ * played by the host's kernel, in a mount namespace of its own.
  *
  *   mount_share SERVER rw|ro UID:GID FOLDER MOUNTPOINT SECONDS COMMAND...
  *
- * Exits with the command's code; 77 (a skip, for Meson) where /dev/fuse cannot be used; 99
- * when the server broke off; 124 after so many seconds, when the connection is cut, so that
- * nothing can hang on it. In the environment, GB_MOUNT_USER is the number of the user who shall
- * run the server, and GB_MOUNT_RSS prints the server's memory at the end. */
+ * Exits with the command's code; 77 (a skip, for Meson) where /dev/fuse cannot be used;
+ * 99 when the server broke off; 124 after so many seconds, when the connection is cut, so
+ * that nothing can hang on it. In the environment, GB_MOUNT_USER is the number of the
+ * user who shall run the server, GB_MOUNT_FILES its limit of open files, and GB_MOUNT_RSS
+ * prints the server's memory at the end. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/proc.h"
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -43,7 +45,7 @@ static void *to_server(void *arg)
 
 	while (buf) {
 		ssize_t n = read(r->fuse, buf + GB_FRAME_HEADER, GB_FRAME_MAX);
-		struct gb_frame f = { .type = GB_FRAME_FUSE };
+		struct gb_frame f = {.type = GB_FRAME_FUSE};
 
 		if (n < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN))
 			continue;
@@ -77,12 +79,25 @@ static void *to_kernel(void *arg)
 		gb_frame_reader_filled(&in, (size_t)n);
 		while ((more = gb_frame_reader_next(&in, &f, &err)) > 0)
 			if (write(r->fuse, f.payload, f.length) < 0 && errno != ENOENT)
-				fprintf(stderr, "mount_share: the kernel refused a reply: %s\n",
+				fprintf(stderr,
+					"mount_share: the kernel refused a reply: %s\n",
 					strerror(errno));
 	}
 	r->broken = true;
 	gb_frame_reader_done(&in);
 	return NULL;
+}
+
+static void limit_files(void)
+{
+	const char *text = getenv("GB_MOUNT_FILES");
+	struct rlimit files;
+	uint64_t n;
+
+	if (!text || !*text || gb_parse_u64(text, UINT32_MAX, &n, NULL) < 0)
+		return;
+	files.rlim_cur = files.rlim_max = n;
+	setrlimit(RLIMIT_NOFILE, &files);
 }
 
 /* Let setpriv start the server as another user, where that is wanted. */
@@ -106,10 +121,10 @@ static pid_t start_server(const char *server, const char *mode, const char *owne
 	const char *folder, int *ret_port, int *ret_control)
 {
 	char share[32];
-	const char *argv[] = { server, "--port-fd", "3", "--control-fd", "4", "--share", share,
-		NULL, NULL, NULL, NULL, NULL };
-	struct gb_msg_owner m = { 0 };
-	struct gb_err err = { 0 };
+	const char *argv[] = {server, "--port-fd", "3", "--control-fd", "4", "--share",
+		share, NULL, NULL, NULL, NULL, NULL};
+	struct gb_msg_owner m = {0};
+	struct gb_err err = {0};
 	int port[2], control[2];
 	int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	gb_auto_done(gb_buf) b;
@@ -118,14 +133,18 @@ static pid_t start_server(const char *server, const char *mode, const char *owne
 	pid_t pid;
 
 	gb_buf_init(&b, 0);
+	limit_files();
 	add_user(argv);
 	snprintf(share, sizeof(share), "0:%s:5", mode);
 	if (sscanf(owner, "%u:%u", &m.uid, &m.gid) != 2 || dir < 0)
 		return -1;
 	if (gb_socketpair(port, &err) < 0 || gb_socketpair(control, &err) < 0)
 		return -1;
-	struct gb_fd_map fds[] = { { 2, 2 }, { port[1], 3 }, { control[1], 4 }, { dir, 5 } };
-	struct gb_spawn s = { .argv = (char *const *)argv, .fds = fds, .fd_count = 4, .die_with_parent = true };
+	struct gb_fd_map fds[] = {{2, 2}, {port[1], 3}, {control[1], 4}, {dir, 5}};
+	struct gb_spawn s = {.argv = (char *const *)argv,
+		.fds = fds,
+		.fd_count = 4,
+		.die_with_parent = true};
 
 	if (gb_spawn(&s, &pid, &err) < 0) {
 		fprintf(stderr, "mount_share: %s\n", err.msg);
@@ -150,14 +169,19 @@ static int mount_fuse(const char *at)
 	char options[128];
 	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 
-	if (fd < 0 || unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
-		fprintf(stderr, "mount_share: skipped: cannot mount FUSE here: %s\n", strerror(errno));
+	if (fd < 0 || unshare(CLONE_NEWNS) < 0 ||
+		mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+		fprintf(stderr, "mount_share: skipped: cannot mount FUSE here: %s\n",
+			strerror(errno));
 		exit(SKIP);
 	}
 	snprintf(options, sizeof(options),
-		"fd=%d,rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other", fd);
+		"fd=%d,rootmode=40000,user_id=0,group_id=0,default_permissions,allow_"
+		"other",
+		fd);
 	if (mount("glovebox", at, "fuse", MS_NOSUID | MS_NODEV, options) < 0) {
-		fprintf(stderr, "mount_share: skipped: cannot mount FUSE here: %s\n", strerror(errno));
+		fprintf(stderr, "mount_share: skipped: cannot mount FUSE here: %s\n",
+			strerror(errno));
 		exit(SKIP);
 	}
 	return fd;
@@ -187,7 +211,8 @@ static pid_t run_command(char **argv, const char *at)
 		setpgid(0, 0);
 		if (chdir(at) == 0)
 			execvp(argv[0], argv);
-		fprintf(stderr, "mount_share: cannot run '%s': %s\n", argv[0], strerror(errno));
+		fprintf(stderr, "mount_share: cannot run '%s': %s\n", argv[0],
+			strerror(errno));
 		_exit(127);
 	}
 	return pid;
@@ -210,7 +235,7 @@ static int wait_command(pid_t pid, uint64_t deadline, const char *at)
 
 int main(int argc, char **argv)
 {
-	struct relay relay = { -1, -1, false };
+	struct relay relay = {-1, -1, false};
 	pthread_t a, b;
 	int control, code, status;
 	uint64_t seconds;
@@ -223,7 +248,8 @@ int main(int argc, char **argv)
 	server = start_server(argv[1], argv[2], argv[3], argv[4], &relay.port, &control);
 	if (server < 0)
 		return 99;
-	if (pthread_create(&a, NULL, to_server, &relay) || pthread_create(&b, NULL, to_kernel, &relay))
+	if (pthread_create(&a, NULL, to_server, &relay) ||
+		pthread_create(&b, NULL, to_kernel, &relay))
 		return 99;
 	command = run_command(argv + 7, argv[5]);
 	code = wait_command(command, gb_deadline_ms(seconds * 1000), argv[5]);
@@ -232,7 +258,8 @@ int main(int argc, char **argv)
 		code = 99;
 	umount2(argv[5], MNT_FORCE | MNT_DETACH);
 	close(control);
-	if (gb_wait_child(server, gb_deadline_ms(5000), &status, NULL) < 0 || status != 0) {
+	if (gb_wait_child(server, gb_deadline_ms(5000), &status, NULL) < 0 ||
+		status != 0) {
 		fprintf(stderr, "mount_share: the server did not end well\n");
 		kill(server, SIGKILL);
 		return 99;
