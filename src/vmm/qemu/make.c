@@ -33,8 +33,10 @@
 #define WAIT_DEADLINE_MS 240000 /* for another process that makes the same */
 #define KEEP_MAX	 8	/* templates; the ones used last stay */
 
-#define SAVE_COMMANDS                                                                    \
-	"{\"execute\":\"stop\"}"                                                         \
+/* The machine is not paused first: what is written says that it ran, so a restored one
+ * goes on at once instead of waiting to be told. QEMU pauses it itself before it writes.
+ */
+#define SAVE_COMMAND                                                                     \
 	"{\"execute\":\"migrate-set-capabilities\",\"arguments\":{\"capabilities\":["    \
 	"{\"capability\":\"x-ignore-shared\",\"state\":true},"                           \
 	"{\"capability\":\"events\",\"state\":true}]}}"
@@ -168,7 +170,7 @@ static int await_saved(struct gb_vm *vm, uint64_t deadline_ns, struct gb_err *er
 	return 0;
 }
 
-/* Pause it, write its state, end it. */
+/* Write its state, end it. */
 static int save(struct making *m, struct gb_vm *vm, struct gb_err *err)
 {
 	uint64_t deadline = gb_deadline_ms(SAVE_DEADLINE_MS);
@@ -178,9 +180,7 @@ static int save(struct making *m, struct gb_vm *vm, struct gb_err *err)
 
 	if (state < 0)
 		return gb_fail_sys(err, errno, "cannot create the state file");
-	r = gb_qmp_send(&vm->qmp, SAVE_COMMANDS, deadline, err);
-	for (int i = 0; r == 0 && i < 2; i++)
-		r = gb_qmp_answer(&vm->qmp, deadline, NULL, err);
+	r = gb_qmp_call(&vm->qmp, SAVE_COMMAND, deadline, NULL, err);
 	if (r == 0)
 		r = gb_qmp_send_fd(&vm->qmp, GETFD_COMMAND, state, deadline, err);
 	if (r == 0)

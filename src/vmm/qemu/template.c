@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Counts up when templates of the same parts come out differently. */
-#define TEMPLATE_FORMAT "glovebox-template 1"
+#define TEMPLATE_FORMAT "glovebox-template 2"
 #define CPUINFO_MAX	16384
 
 void gb_template_key_done(struct gb_template_key *k)
