@@ -10,6 +10,7 @@ Nothing waits on sleep alone: what has to come is polled with a deadline.
 """
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -24,9 +25,9 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 BUILD = os.path.abspath(os.environ.get("GB_BUILD", os.path.join(SOURCE, "build")))
 GLOVEBOX = os.path.join(BUILD, "glovebox")
 CACHE = os.path.join(BUILD, "test-cache")
-IMAGE = "gbtest"
-IMAGE_SOURCE = ("debootstrap:bookworm?include=bash,git,python3-minimal,procps,sqlite3"
-                "&variant=minbase")
+IMAGE_SOURCE = "debootstrap:bookworm?include=bash,git,python3,procps,sqlite3&variant=minbase"
+# another source makes another image
+IMAGE = "gbtest-" + hashlib.sha256(IMAGE_SOURCE.encode()).hexdigest()[:8]
 SKIPPED = 77
 
 # under TCG on a busy machine a start takes seconds
@@ -90,8 +91,10 @@ class Home:
     def __init__(self, share_cache=True):
         self.path = tempfile.mkdtemp(prefix="gbt.", dir="/tmp")
         self.project = os.path.join(self.path, "project")
-        for name in ("project", "tmp", "data", "config"):
-            os.mkdir(os.path.join(self.path, name))
+        # all that is made once and stays, so that it is not taken for a leak
+        for name in ("project", "tmp", "data", "config", "run", "data/machines"):
+            os.mkdir(os.path.join(self.path, name), 0o700)
+        os.chmod(self.project, 0o755)
         prepare_image()
         os.symlink(os.path.join(CACHE, "data/images"), os.path.join(self.path, "data/images"))
         if share_cache:
@@ -392,7 +395,9 @@ class Report(unittest.TextTestResult):
     """Each test as a line of its own that tools/ci-count counts."""
 
     def line(self, word, test, more=""):
-        name = str(test).split(" ")[0] if hasattr(test, "id") else str(test)
+        name = str(test).split(" ")[0]
+        if hasattr(test, "_subDescription"):
+            name += " " + test._subDescription()
         self.stream.writeln("%s %s%s (%.1f s)" % (word, name, more, time.monotonic() - self.begin))
         self.stream.flush()
 
