@@ -1,6 +1,7 @@
 /* Attributes: what the guest sees of a file, and what it changes there. */
 #include "share/ops.h"
 
+#include "base/fd.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ static bool can_own(uint16_t mode)
 }
 
 static struct owner owner_of(
-	const struct gb_share *s, const struct statx *st, const char *path, bool by_name)
+	const struct gb_share *s, const struct statx *st, const char *path)
 {
 	struct owner o = { s->config.uid, s->config.gid };
 	char text[OWNER_TEXT_MAX] = "";
@@ -51,9 +52,7 @@ static struct owner owner_of(
 
 	if (!can_own(st->stx_mode))
 		return o;
-	/* "N" is a link of procfs, to be followed; the name in "N/name" is the guest's */
-	n = by_name ? lgetxattr(path, GB_OWNER_XATTR, text, sizeof(text) - 1)
-		    : getxattr(path, GB_OWNER_XATTR, text, sizeof(text) - 1);
+	n = getxattr(path, GB_OWNER_XATTR, text, sizeof(text) - 1);
 	if (n > 0)
 		parse_owner(text, &o);
 	return o;
@@ -74,10 +73,12 @@ static void set_time(const struct statx_timestamp *t, uint64_t *sec, uint32_t *n
 	*nsec = t->tv_nsec;
 }
 
-static void fill_attr(const struct gb_share *s, const struct statx *st, struct owner o,
+void gb_share_fill_attr(const struct gb_share *s, const struct statx *st, int fd,
 	struct fuse_attr *ret)
 {
 	uint64_t dev = (uint64_t)st->stx_dev_major << 32 | st->stx_dev_minor;
+	struct gb_fd_path path;
+	struct owner o = owner_of(s, st, gb_fd_path(&path, fd));
 
 	ret->ino = gb_share_ino(s, dev, st->stx_ino);
 	ret->size = st->stx_size;
@@ -95,30 +96,26 @@ static void fill_attr(const struct gb_share *s, const struct statx *st, struct o
 	ret->blksize = st->stx_blksize;
 }
 
-void gb_share_fill_attr(const struct gb_share *s, const struct statx *st, const char *path,
-	struct fuse_attr *ret)
-{
-	fill_attr(s, st, owner_of(s, st, path, false), ret);
-}
-
 int gb_share_enter_name(struct gb_share *s, struct gb_node *dir, const char *name,
 	struct fuse_entry_out *ret, struct gb_node **ret_node)
 {
-	struct gb_fd_path path;
 	struct gb_node *node;
 	struct statx st;
-	int fd = gb_node_fd(&s->nodes, dir);
+	gb_auto_fd fd = -1;
+	int dir_fd = gb_node_fd(&s->nodes, dir);
 	int r;
 
-	if (fd < 0)
-		return fd;
-	if (statx(fd, name, AT_SYMLINK_NOFOLLOW, GB_NODE_STATX, &st) < 0)
+	if (dir_fd < 0)
+		return dir_fd;
+	fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, GB_NODE_STATX, &st) < 0)
 		return -errno;
 	r = gb_node_learn(&s->nodes, dir, name, &st, &node);
 	if (r < 0)
 		return r;
 	ret->nodeid = node->id;
-	fill_attr(s, &st, owner_of(s, &st, gb_fd_path_below(&path, fd, name), true), &ret->attr);
+	gb_share_fill_attr(s, &st, fd, &ret->attr);
+	gb_node_keep_fd(&s->nodes, node, gb_take_fd(&fd));
 	if (ret_node)
 		*ret_node = node;
 	return 0;
@@ -126,19 +123,14 @@ int gb_share_enter_name(struct gb_share *s, struct gb_node *dir, const char *nam
 
 static int stat_node(struct gb_share *s, struct gb_node *node, struct fuse_attr *ret)
 {
-	struct gb_fd_path path;
+	int fd = gb_node_fd(&s->nodes, node);
 	struct statx st;
-	int r = gb_node_stat(&s->nodes, node, &st);
-	bool by_name;
 
-	if (r < 0)
-		return r;
-	by_name = node->fd < 0 && LIST_EMPTY(&node->handles);
-	if (by_name)
-		gb_fd_path_below(&path, gb_node_fd(&s->nodes, node->parent), node->name);
-	else
-		gb_fd_path(&path, gb_node_fd(&s->nodes, node));
-	fill_attr(s, &st, owner_of(s, &st, path.text, by_name), ret);
+	if (fd < 0)
+		return fd;
+	if (statx(fd, "", AT_EMPTY_PATH, GB_NODE_STATX, &st) < 0)
+		return -errno;
+	gb_share_fill_attr(s, &st, fd, ret);
 	return 0;
 }
 
@@ -154,7 +146,7 @@ int gb_op_getattr(struct gb_share *s, struct gb_node *node, const struct gb_fuse
 static int set_owner(struct gb_share *s, const struct statx *st, const char *path,
 	const struct fuse_setattr_in *in)
 {
-	struct owner now = owner_of(s, st, path, false);
+	struct owner now = owner_of(s, st, path);
 	struct owner o = now;
 	char text[OWNER_TEXT_MAX];
 	int r;

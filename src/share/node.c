@@ -130,6 +130,7 @@ static void close_fd(struct gb_nodes *t, struct gb_node *node)
 		break;
 	case GB_NODE_PASSING:
 		TAILQ_REMOVE(&t->passing, node, link);
+		t->passing_count--;
 		break;
 	case GB_NODE_PINNED:
 		t->budget->handles--;
@@ -247,6 +248,7 @@ int gb_node_moved(struct gb_nodes *t, struct gb_node *node, struct gb_node *pare
 		t->budget->handles--;
 		node->where = GB_NODE_PASSING;
 		TAILQ_INSERT_TAIL(&t->passing, node, link);
+		t->passing_count++;
 	}
 	return 0;
 }
@@ -293,6 +295,7 @@ void gb_node_gone(struct gb_nodes *t, struct gb_node *node)
 		t->budget->handles < t->budget->handles_max) {
 		TAILQ_REMOVE(node->where == GB_NODE_DIR ? &t->dirs : &t->passing, node, link);
 		t->budget->dirs -= node->where == GB_NODE_DIR;
+		t->passing_count -= node->where == GB_NODE_PASSING;
 		node->where = GB_NODE_PINNED;
 		t->budget->handles++;
 	}
@@ -303,9 +306,17 @@ void gb_nodes_trim(struct gb_nodes *t)
 {
 	struct gb_node *node;
 
-	while ((node = TAILQ_FIRST(&t->passing)))
+	while (t->passing_count > GB_NODE_PASSING_MAX && (node = TAILQ_FIRST(&t->passing)))
 		close_fd(t, node);
 	while (t->budget->dirs > t->budget->dirs_max && (node = TAILQ_FIRST(&t->dirs)))
+		close_fd(t, node);
+}
+
+void gb_nodes_rest(struct gb_nodes *t)
+{
+	struct gb_node *node;
+
+	while ((node = TAILQ_FIRST(&t->passing)))
 		close_fd(t, node);
 }
 

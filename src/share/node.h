@@ -8,11 +8,14 @@
  * was promised. A file that was moved or replaced on the host is therefore never mistaken:
  * the answer is ESTALE, upon which the guest's kernel looks the name up again.
  *
- * Descriptors: folders keep theirs in a list, oldest first out; those of other files are
- * closed when the request ends (a file that the host deletes must free its space). A node
- * whose name the guest removed keeps its descriptor until the guest forgets it, as nothing
- * else leads there any more. Nothing is closed in the middle of a request: numbers of
- * descriptors stay valid until gb_nodes_trim.
+ * Descriptors: folders keep theirs in a list, oldest first out. Those of other files pass:
+ * they are kept for a second at most (a file that the host deletes must free its space) and
+ * few at a time, so that what follows a lookup finds the file that was looked up even when
+ * the host renames another one over it meanwhile; without that, a guest that reads a file
+ * which an editor saves again and again would see ESTALE. A node whose name the guest removed
+ * keeps its descriptor until the guest forgets it, as nothing else leads there any more.
+ * Nothing is closed in the middle of a request: numbers of descriptors stay valid until
+ * gb_nodes_trim.
  *
  * Files are also reached as "/proc/self/fd/N" (to open what an O_PATH descriptor stands for,
  * chmod it, link it, read its attributes): see gb_share_new. */
@@ -46,7 +49,7 @@ struct gb_handle {
 enum gb_node_fd {
 	GB_NODE_CLOSED,
 	GB_NODE_DIR,    /* in the list of folders */
-	GB_NODE_PASSING, /* until the end of the request */
+	GB_NODE_PASSING, /* for a moment */
 	GB_NODE_PINNED, /* the root, or its name is gone */
 };
 
@@ -77,9 +80,12 @@ struct gb_nodes {
 	size_t bucket_count;      /* a power of two */
 	size_t count;
 	struct gb_node_list dirs;    /* oldest use first */
-	struct gb_node_list passing;
+	struct gb_node_list passing; /* oldest first */
+	size_t passing_count;
 	struct gb_node *root;
 };
+
+#define GB_NODE_PASSING_MAX 128u
 
 #define GB_NODE_STATX (STATX_BASIC_STATS | STATX_BTIME)
 
@@ -102,16 +108,18 @@ int gb_node_fd(struct gb_nodes *t, struct gb_node *node);
 /* The same, but an own O_PATH descriptor even where a handle has one. */
 int gb_node_open(struct gb_nodes *t, struct gb_node *node);
 bool gb_node_is(const struct gb_node *node, const struct statx *st);
-/* Its state now. 0 or -errno; ESTALE when it is not where it was. */
-int gb_node_stat(struct gb_nodes *t, struct gb_node *node, struct statx *ret);
 /* Before the guest removes a node's name: get hold of its descriptor. After: it is gone, or
  * it has moved. Who calls gone or moved has called hold. */
 void gb_node_hold(struct gb_nodes *t, struct gb_node *node);
 void gb_node_gone(struct gb_nodes *t, struct gb_node *node);
 /* -ENOMEM leaves it without a name. */
 int gb_node_moved(struct gb_nodes *t, struct gb_node *node, struct gb_node *parent, const char *name);
-/* The end of a request: close what need not stay open. */
+/* An O_PATH descriptor of this very file, as it was just opened, is taken over. */
+void gb_node_keep_fd(struct gb_nodes *t, struct gb_node *node, int fd_consume);
+/* The end of a request: close what is too much. */
 void gb_nodes_trim(struct gb_nodes *t);
+/* About once a second: close what was passing. */
+void gb_nodes_rest(struct gb_nodes *t);
 
 void gb_node_add_handle(struct gb_node *node, struct gb_handle *h);
 void gb_node_del_handle(struct gb_nodes *t, struct gb_handle *h);

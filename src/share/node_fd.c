@@ -5,9 +5,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static void keep_fd(struct gb_nodes *t, struct gb_node *node, int fd)
+void gb_node_keep_fd(struct gb_nodes *t, struct gb_node *node, int fd_consume)
 {
-	node->fd = fd;
+	if (node->fd >= 0) {
+		close(fd_consume);
+		return;
+	}
+	node->fd = fd_consume;
 	if (node->type == S_IFDIR) {
 		node->where = GB_NODE_DIR;
 		TAILQ_INSERT_TAIL(&t->dirs, node, link);
@@ -15,6 +19,7 @@ static void keep_fd(struct gb_nodes *t, struct gb_node *node, int fd)
 	} else {
 		node->where = GB_NODE_PASSING;
 		TAILQ_INSERT_TAIL(&t->passing, node, link);
+		t->passing_count++;
 	}
 }
 
@@ -35,7 +40,7 @@ static int open_below(struct gb_nodes *t, int parent_fd, struct gb_node *node)
 		close(fd);
 		return -ESTALE;
 	}
-	keep_fd(t, node, fd);
+	gb_node_keep_fd(t, node, fd);
 	return 0;
 }
 
@@ -91,24 +96,4 @@ int gb_node_fd(struct gb_nodes *t, struct gb_node *node)
 		return gb_node_open(t, node);
 	touch(t, node);
 	return fd;
-}
-
-int gb_node_stat(struct gb_nodes *t, struct gb_node *node, struct statx *ret)
-{
-	int fd = fd_at_hand(node);
-	const char *name = "";
-	int flags = AT_EMPTY_PATH;
-
-	if (fd < 0 && !node->parent)
-		return -ESTALE;
-	if (fd < 0) {
-		fd = gb_node_fd(t, node->parent);
-		name = node->name;
-		flags = AT_SYMLINK_NOFOLLOW;
-	}
-	if (fd < 0)
-		return fd;
-	if (statx(fd, name, flags, GB_NODE_STATX, ret) < 0)
-		return stale(errno);
-	return gb_node_is(node, ret) ? 0 : -ESTALE;
 }

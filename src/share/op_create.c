@@ -13,7 +13,6 @@ static int adopt(struct gb_share *s, struct gb_node *dir, const char *name, int 
 		struct fuse_entry_out entry;
 		struct fuse_open_out open;
 	} *ret = gb_share_answer(out, sizeof(*ret));
-	struct gb_fd_path path;
 	struct gb_handle *h;
 	struct gb_node *node;
 	struct statx st;
@@ -33,7 +32,7 @@ static int adopt(struct gb_share *s, struct gb_node *dir, const char *name, int 
 		return r;
 	}
 	ret->entry.nodeid = node->id;
-	gb_share_fill_attr(s, &st, gb_fd_path(&path, h->fd), &ret->entry.attr);
+	gb_share_fill_attr(s, &st, h->fd, &ret->entry.attr);
 	ret->open.fh = h->id;
 	ret->open.open_flags = gb_open_flags(node, h->fd);
 	return 0;

@@ -28,15 +28,14 @@ void *gb_share_answer(struct gb_share_out *out, size_t len);
 
 /* The path of a descriptor below the working directory. */
 struct gb_fd_path {
-	char text[32 + GB_FUSE_NAME_MAX + 1];
+	char text[16];
 };
 const char *gb_fd_path(struct gb_fd_path *p, int fd);
-const char *gb_fd_path_below(struct gb_fd_path *p, int fd, const char *name);
 
 /* attr.c */
 #define GB_OWNER_XATTR "user.glovebox.owner"
-/* path: as from gb_fd_path, to read the remembered owner from; never followed. */
-void gb_share_fill_attr(const struct gb_share *s, const struct statx *st, const char *path,
+/* fd: of the file, any kind. */
+void gb_share_fill_attr(const struct gb_share *s, const struct statx *st, int fd,
 	struct fuse_attr *ret);
 uint64_t gb_share_ino(const struct gb_share *s, uint64_t dev, uint64_t ino);
 /* Look name up in the folder, tell the guest of it, and fill the answer. */

@@ -85,7 +85,7 @@ static const int allowed_calls[] = {
 	SCMP_SYS(getdents64), SCMP_SYS(readlinkat), SCMP_SYS(symlinkat), SCMP_SYS(linkat),
 	SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(truncate), SCMP_SYS(ftruncate),
 	SCMP_SYS(fallocate), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(copy_file_range),
-	SCMP_SYS(utimensat), SCMP_SYS(getxattr), SCMP_SYS(lgetxattr), SCMP_SYS(setxattr),
+	SCMP_SYS(utimensat), SCMP_SYS(getxattr), SCMP_SYS(setxattr),
 	SCMP_SYS(listxattr), SCMP_SYS(removexattr),
 	/* memory, time, the end */
 	SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(futex),

@@ -1,5 +1,6 @@
 #include "share/server.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "proto/frame.h"
 #include "proto/msg.h"
@@ -14,6 +15,8 @@
 #define REPLY_AT  (REPLY_PAD + GB_FRAME_HEADER)
 #define REPLY_BUF (REPLY_AT + sizeof(struct fuse_out_header) + GB_SHARE_REPLY_MAX)
 
+#define REST_MS 1000
+
 _Static_assert(REPLY_AT % 8 == 0, "replies must be aligned");
 
 struct server {
@@ -21,7 +24,8 @@ struct server {
 	struct gb_share_budget budget;
 	struct gb_share *shares[GB_SHARE_MAX]; /* owned */
 	struct gb_frame_reader in;
-	uint8_t *reply; /* owned; REPLY_BUF bytes */
+	uint8_t *reply;   /* owned; REPLY_BUF bytes */
+	uint64_t rest_at; /* when to rest, GB_NEVER when there was nothing since */
 };
 
 static void server_done(struct server *s)
@@ -32,9 +36,17 @@ static void server_done(struct server *s)
 	free(s->reply);
 }
 
+static void rest(struct server *s)
+{
+	for (size_t i = 0; i < GB_SHARE_MAX; i++)
+		if (s->shares[i])
+			gb_share_rest(s->shares[i]);
+	s->rest_at = GB_NEVER;
+}
+
 /* Wait until the port is ready, or the control socket has something (which can only be its
  * end): GB_E_CLOSED. */
-static int wait_port(const struct server *s, short events, struct gb_err *err)
+static int wait_port(struct server *s, short events, struct gb_err *err)
 {
 	struct pollfd p[2] = {
 		{ .fd = s->config->port, .events = events },
@@ -42,10 +54,12 @@ static int wait_port(const struct server *s, short events, struct gb_err *err)
 	};
 
 	for (;;) {
-		int n = poll(p, 2, -1);
+		int n = poll(p, 2, gb_deadline_poll_ms(s->rest_at));
 
 		if (n < 0 && errno != EINTR)
 			return gb_fail_sys(err, errno, "cannot poll");
+		if (gb_deadline_passed(s->rest_at))
+			rest(s);
 		if (n > 0 && p[1].revents)
 			return gb_fail(err, GB_E_CLOSED, "the supervisor is gone");
 		if (n > 0)
@@ -53,7 +67,7 @@ static int wait_port(const struct server *s, short events, struct gb_err *err)
 	}
 }
 
-static int send_all(const struct server *s, const uint8_t *data, size_t len, struct gb_err *err)
+static int send_all(struct server *s, const uint8_t *data, size_t len, struct gb_err *err)
 {
 	while (len) {
 		ssize_t n = write(s->config->port, data, len);
@@ -122,6 +136,8 @@ static int pump(struct server *s, struct gb_err *err)
 	if (n <= 0)
 		return gb_fail(err, GB_E_CLOSED, "the guest is gone");
 	gb_frame_reader_filled(&s->in, (size_t)n);
+	if (s->rest_at == GB_NEVER)
+		s->rest_at = gb_deadline_ms(REST_MS);
 	while ((r = gb_frame_reader_next(&s->in, &f, err)) > 0) {
 		r = take_frame(s, &f, err);
 		if (r < 0)
@@ -210,7 +226,7 @@ static int run(struct server *s, struct gb_err *err)
 
 int gb_share_serve(const struct gb_share_server_config *config, struct gb_err *err)
 {
-	struct server s = { .config = config };
+	struct server s = { .config = config, .rest_at = GB_NEVER };
 	int r;
 
 	gb_share_budget_init(&s.budget, config->max_fds);

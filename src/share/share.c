@@ -80,12 +80,6 @@ const char *gb_fd_path(struct gb_fd_path *p, int fd)
 	return p->text;
 }
 
-const char *gb_fd_path_below(struct gb_fd_path *p, int fd, const char *name)
-{
-	snprintf(p->text, sizeof(p->text), "%d/%s", fd, name);
-	return p->text;
-}
-
 static int start_nodes(struct gb_share *s, struct gb_err *err)
 {
 	int fd = fcntl(s->root_fd, F_DUPFD_CLOEXEC, 3);
@@ -134,6 +128,11 @@ struct gb_share *gb_share_free(struct gb_share *s)
 	close(s->root_fd);
 	free(s);
 	return NULL;
+}
+
+void gb_share_rest(struct gb_share *s)
+{
+	gb_nodes_rest(&s->nodes);
 }
 
 int gb_share_reset(struct gb_share *s, struct gb_err *err)

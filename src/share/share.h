@@ -50,6 +50,8 @@ GB_DEFINE_CLEANUP(gb_share)
  * only with GB_E_PROTOCOL, after which the guest must not be listened to any more. */
 int gb_share_handle(struct gb_share *s, const uint8_t *msg, size_t len, uint8_t *reply,
 	size_t *ret_len, struct gb_err *err);
+/* To be called about once a second: closes files that were kept open for a moment. */
+void gb_share_rest(struct gb_share *s);
 /* The guest unmounted it: forget all nodes and handles, and wait for a new INIT. */
 int gb_share_reset(struct gb_share *s, struct gb_err *err);
 
