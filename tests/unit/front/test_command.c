@@ -180,7 +180,7 @@ static const struct row {
 	{ "ls -q", 0, "broken\n", "" },
 	{ "ls --json", 0, "\"state\": \"damaged\"", "" },
 	{ "inspect broken", 0, "state: damaged", "" },
-	{ "start broken", 1, "", "is damaged (glovebox rm broken removes it)" },
+	{ "set broken --cpus 2", 1, "", "is damaged (glovebox rm broken removes it)" },
 	{ "exec broken true", 125, "", "broken" },
 	{ "image ls", 0, "NAME", "" },
 	{ "image ls --json", 0, "[]", "" },
