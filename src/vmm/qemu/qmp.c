@@ -159,10 +159,14 @@ static int fill(struct gb_qmp *q, struct gb_err *err)
 /* 1 and a line (without its end) that lives until the next fill; 0 when none is whole. */
 static int take_line(struct gb_qmp *q, const char **ret, size_t *ret_len)
 {
-	const char *from = (const char *)q->in.data + q->taken;
 	size_t have = q->in.len - q->taken;
-	const char *end = have ? memchr(from, '\n', have) : NULL;
+	const char *from;
+	const char *end;
 
+	if (!have)
+		return 0;
+	from = (const char *)q->in.data + q->taken;
+	end = memchr(from, '\n', have);
 	if (!end)
 		return 0;
 	*ret = from;
