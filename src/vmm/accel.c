@@ -49,8 +49,10 @@ static bool identity(const char *device, char text[IDENTITY_SIZE])
 	gb_auto_done(gb_buf) boot = {0};
 	struct stat st;
 
-	if (stat(device, &st) < 0 ||
-		gb_file_read(AT_FDCWD, BOOT_ID, BOOT_ID_MAX, &boot, NULL) < 0)
+	/* that there is no device is worth remembering too: it is told once */
+	if (stat(device, &st) < 0)
+		memset(&st, 0, sizeof(st));
+	if (gb_file_read(AT_FDCWD, BOOT_ID, BOOT_ID_MAX, &boot, NULL) < 0)
 		return false;
 	boot.data[strcspn((char *)boot.data, "\n")] = 0;
 	snprintf(text, IDENTITY_SIZE, "%.64s %u:%u %o %u:%u %llu %lld.%ld %u",
@@ -119,11 +121,6 @@ static int verdict(const struct gb_kvm_ops *ops, const char *device, uint64_t li
 	gb_auto_free char *path = NULL;
 	bool known;
 
-	/* the common answer where there is none: not worth a child */
-	if (access(device, F_OK) < 0) {
-		snprintf(ret->why, sizeof(ret->why), "%s does not exist", device);
-		return 0;
-	}
 	known = cache_dir && identity(device, id);
 	if (known) {
 		path = cache_path(cache_dir);
@@ -133,7 +130,13 @@ static int verdict(const struct gb_kvm_ops *ops, const char *device, uint64_t li
 		if (*cached)
 			return 0;
 	}
-	gb_kvm_probe(ops, device, limit_ms, ret);
+	/* the common answer where there is none: not worth a child */
+	if (access(device, F_OK) < 0) {
+		ret->certain = true;
+		snprintf(ret->why, sizeof(ret->why), "%s does not exist", device);
+	} else {
+		gb_kvm_probe(ops, device, limit_ms, ret);
+	}
 	if (known && ret->certain)
 		cache_write(cache_dir, path, id, ret);
 	return 0;

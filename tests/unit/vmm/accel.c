@@ -258,6 +258,24 @@ static void test_cache(void **state GB_UNUSED)
 	free(home);
 }
 
+/* so that people are told once */
+static void test_absence_is_remembered(void **state GB_UNUSED)
+{
+	char *home = temp_dir();
+	struct gb_accel_result got;
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(gb_accel_resolve_with(&fake_ops, "/dev/no-such-kvm",
+					 PATIENT_MS, GB_ACCEL_AUTO, home, &got, NULL),
+			0);
+		assert_int_equal(got.cached, i > 0);
+		assert_int_equal(got.accel, GB_ACCEL_TCG);
+		assert_non_null(strstr(got.why, "does not exist"));
+	}
+	assert_int_equal(gb_rm_tree(AT_FDCWD, home, NULL), 0);
+	free(home);
+}
+
 static void test_uncertain_not_cached(void **state GB_UNUSED)
 {
 	char *cache = temp_dir();
@@ -373,6 +391,7 @@ int main(void)
 		cmocka_unit_test(test_hang),
 		cmocka_unit_test(test_resolve),
 		cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_absence_is_remembered),
 		cmocka_unit_test(test_uncertain_not_cached),
 		cmocka_unit_test(test_damaged_cache),
 	};
