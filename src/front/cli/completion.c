@@ -16,8 +16,8 @@ static const char *const bash_words[] = {
 	[WORD_ACCEL] = "compgen -W 'auto kvm hvf tcg' -- \"$cur\"",
 	[WORD_SHELL] = "compgen -W 'bash zsh fish' -- \"$cur\"",
 	[WORD_OWN] = "compgen -W \"$commands\" -- \"$cur\"",
-	[WORD_COPY] = "compgen -f -- \"$cur\"; "
-		      "compgen -S : -W \"$(glovebox ls -q 2>/dev/null)\" -- \"$cur\"",
+	[WORD_COPY] = ("compgen -f -- \"$cur\"; "
+		       "compgen -S : -W \"$(glovebox ls -q 2>/dev/null)\" -- \"$cur\""),
 };
 
 static const char *const zsh_words[] = {
@@ -43,8 +43,8 @@ static const char *const fish_words[] = {
 	[WORD_ACCEL] = "auto kvm hvf tcg",
 	[WORD_SHELL] = "bash zsh fish",
 	[WORD_OWN] = "",
-	[WORD_COPY] = "(__fish_complete_path) (glovebox ls -q 2>/dev/null | "
-		      "string replace -r '$' ':')",
+	[WORD_COPY] = ("(__fish_complete_path) (glovebox ls -q 2>/dev/null | "
+		       "string replace -r '$' ':')"),
 };
 
 /* "run", "image ls": the words that name a command. */

@@ -189,9 +189,11 @@ static int end_import(struct import *i, const char *source, struct gb_err *err)
 	if (gb_signals_seen())
 		return gb_fail(
 			err, GB_E_CANCELLED, "import of '%s' was interrupted", source);
+	/* it has said what it could not import, and why */
+	if (*i->lines.last && WIFEXITED(status))
+		return gb_fail(err, GB_E_IO, "%s", last_reason(i));
 	gb_describe_status(status, how, sizeof(how));
-	return gb_fail(err, GB_E_IO, "cannot import '%s': %s", source,
-		*i->lines.last && WIFEXITED(status) ? last_reason(i) : how);
+	return gb_fail(err, GB_E_IO, "cannot import '%s': the helper %s", source, how);
 }
 
 /* On a pipe or file the last line is printed once: as the error, if it fails. */
