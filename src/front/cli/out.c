@@ -57,7 +57,9 @@ void gb_say(const char *fmt, ...)
 	clean = gb_printable(text, true);
 	gb_progress_end();
 	if (clean)
-		dprintf(STDERR_FILENO, "glovebox: %s\n", clean);
+		/* the terminal may be in raw mode, where a newline only goes down */
+		dprintf(STDERR_FILENO, "glovebox: %s%s\n", clean,
+			isatty(STDERR_FILENO) ? "\r" : "");
 }
 
 static int terminal_width(void)
@@ -187,7 +189,9 @@ json_t *gb_json_text(const char *text)
 
 int gb_print_json(json_t *value_consume, struct gb_err *err)
 {
-	int r = value_consume ? json_dumpf(value_consume, stdout, JSON_INDENT(2)) : -1;
+	/* U+0080 to U+009F may come from a guest, and some terminals obey them */
+	size_t flags = JSON_INDENT(2) | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0);
+	int r = value_consume ? json_dumpf(value_consume, stdout, flags) : -1;
 
 	if (!value_consume)
 		return gb_nomem(err);

@@ -344,8 +344,11 @@ static int agree_shares(
 		if (r < 0)
 			return r;
 		if (!shares_with(s, &a))
-			return differs(s, "shares", "others", cli->args.seen[i].value,
-				false, err);
+			return gb_fail(err, GB_E_STATE,
+				"machine '%s' does not share '%s': use another --name, "
+				"or "
+				"remove it (glovebox rm %s) so that it is made anew",
+				s->name, cli->args.seen[i].value, s->name);
 	}
 	return 0;
 }

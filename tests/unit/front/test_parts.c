@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -365,8 +367,8 @@ static const struct agree_row {
 	{ "another image", "run --image other x", "d2", "has image 'default', not 'other'" },
 	{ "an image that is not there", "run --image other x", "", "has image 'default'" },
 	{ "the same share", "run -v /srv:/data x", NULL, NULL },
-	{ "the same share read-only", "run -v /srv:/data:ro x", NULL, "has shares" },
-	{ "another share", "run -v /srv:/data -v /opt:/opt x", NULL, "not '/opt:/opt'" },
+	{ "the same share read-only", "run -v /srv:/data:ro x", NULL, "does not share '/srv:/data:ro'" },
+	{ "another share", "run -v /srv:/data -v /opt:/opt x", NULL, "does not share '/opt:/opt'" },
 	{ "another kernel", "run --kernel /k x", NULL, "has kernel '', not '/k'" },
 	{ "options of the command alone", "run -w /tmp -e A=1 -u 7 -t -i x", NULL, NULL },
 };
@@ -435,6 +437,60 @@ static void test_names_of_run_rm(void **state)
 	assert_string_not_equal(a, b);
 	free(a);
 	free(b);
+}
+
+/* A pid that no process has any more. */
+static pid_t dead_pid(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	return pid;
+}
+
+/* What a killed `run --rm` leaves when its supervisor did not run yet. */
+static const struct sweep_row {
+	const char *name;
+	bool dead, ephemeral;
+	int64_t age_s;
+	bool swept;
+} sweep_rows[] = {
+	{ "abandoned", true, true, 60, true },
+	{ "just made, perhaps in another pid namespace", true, true, 0, false },
+	{ "its maker lives", false, true, 60, false },
+	{ "a machine to keep that is called so", true, false, 60, false },
+};
+
+static void test_sweep(void **state)
+{
+	struct scene *s = *state;
+	pid_t dead = dead_pid();
+
+	for (size_t i = 0; i < GB_ARRAY_SIZE(sweep_rows); i++) {
+		const struct sweep_row *row = &sweep_rows[i];
+		struct gb_machine_spec m;
+		struct gb_err err = { 0 };
+		char name[64];
+		int r;
+
+		snprintf(name, sizeof(name), "rm-%d-%zu", (int)(row->dead ? dead : getpid()), i);
+		say(s, "create m");
+		assert_int_equal(gb_target_spec(&s->cli, &s->config, name, NULL, &m, &err), 0);
+		gb_spec_set(&m.root, "/no/such/root");
+		m.ephemeral = row->ephemeral;
+		m.created_s -= row->age_s;
+		r = gb_machine_create(&s->cli.dirs, &m, NULL, &err);
+		gb_machine_spec_done(&m);
+		assert_int_equal(r, 0);
+		gb_target_sweep(&s->cli);
+		r = gb_machine_load(&s->cli.dirs, name, &m, &err);
+		if (r == 0)
+			gb_machine_spec_done(&m);
+		if (r != (row->swept ? GB_E_NOTFOUND : 0))
+			fail_msg("%s: %d", row->name, r);
+	}
 }
 
 static void test_directory_that_is_gone(void **state)
@@ -554,6 +610,7 @@ int main(void)
 		SCENE_TEST(test_disk_below_the_image),
 		SCENE_TEST(test_agree),
 		SCENE_TEST(test_own_files_are_not_shared),
+		SCENE_TEST(test_sweep),
 		SCENE_TEST(test_directory_that_is_gone),
 		SCENE_TEST(test_request),
 		SCENE_TEST(test_request_with_a_terminal),
