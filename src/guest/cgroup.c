@@ -9,13 +9,16 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 
 #define TOOLS            "tools"
-#define MEMORY_RESERVE   ((uint64_t)24 << 20) /* never the tools': agent, relay, kernel */
+#define MEMORY_RESERVE   ((uint64_t)16 << 20) /* never the tools': agent, relay, kernel */
 #define MEMORY_SHARE     16                   /* or this part of it all, if that is more */
 #define MEMORY_CEILING   ((uint64_t)128 << 20)
-#define PIDS_MAX         16384
+#define MEMORY_A_PROCESS ((uint64_t)256 << 10) /* of the smallest there are, roughly */
+#define PROCESSES_MIN    ((uint64_t)512)
+#define PROCESSES_MAX    ((uint64_t)16384) /* half of the kernel's pids */
+#define WORKING_SET_MS   "1000"
+#define MEMINFO_MAX      4096
 #define EVENTS_TEXT_MAX  512
 
 uint64_t gb_flat_key(const char *text, const char *key)
@@ -27,7 +30,9 @@ uint64_t gb_flat_key(const char *text, const char *key)
 		const char *end = strchr(p, '\n');
 
 		if (strncmp(p, key, len) == 0 && p[len] == ' ') {
-			for (p += len + 1; *p >= '0' && *p <= '9'; p++)
+			p += len;
+			p += strspn(p, " ");
+			for (; *p >= '0' && *p <= '9'; p++)
 				v = v * 10 + (uint64_t)(*p - '0');
 			return v;
 		}
@@ -47,27 +52,53 @@ static uint64_t read_key(int fd, const char *key)
 	return gb_flat_key(text, key);
 }
 
-/* The reserve makes the tools run out of memory before the machine does: then the kernel
- * picks a victim among them, at once, and the agent always has some left. */
+static int write_number(int dir, const char *path, uint64_t n, struct gb_err *err)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+	return gb_write_knob(dir, path, text, err);
+}
+
+static int available_memory(struct gb_agent *a, uint64_t *ret, struct gb_err *err)
+{
+	gb_auto_fd fd = openat(a->proc, "meminfo", O_RDONLY | O_CLOEXEC);
+	char text[MEMINFO_MAX];
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+	if (n < 0)
+		return gb_fail_sys(err, errno, "cannot read the memory's size");
+	text[n] = 0;
+	*ret = gb_flat_key(text, "MemAvailable:") << 10;
+	return 0;
+}
+
+/* Without swap, a machine whose memory is full reads its programs from the disk again and
+ * again for minutes before the kernel gives up. The multi-generation LRU ends that at once:
+ * when it would have to evict what was used within the last second, something is killed.
+ * False: this kernel lacks it. */
+static bool stop_thrashing(struct gb_agent *a)
+{
+	return gb_write_knob(a->sys, "kernel/mm/lru_gen/enabled", "y", NULL) == 0 &&
+		gb_write_knob(a->sys, "kernel/mm/lru_gen/min_ttl_ms", WORKING_SET_MS, NULL) == 0;
+}
+
+/* Without that, a reserve makes the tools run out of memory before the machine does, and
+ * the kernel's victim is one of them in any case. No request may take all processes that
+ * there can be, so that another one can still be started. */
 static int limit_tools(struct gb_agent *a, struct gb_err *err)
 {
-	struct sysinfo info;
-	uint64_t total, reserve;
-	char text[32];
-	int r;
+	uint64_t memory, reserve, processes;
+	int r = available_memory(a, &memory, err);
 
-	if (sysinfo(&info) < 0)
-		return gb_fail_sys(err, errno, "cannot read the memory's size");
-	total = (uint64_t)info.totalram * info.mem_unit;
-	reserve = GB_MIN(GB_MAX(MEMORY_RESERVE, total / MEMORY_SHARE), MEMORY_CEILING);
-	if (total > 2 * reserve) {
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)(total - reserve));
-		r = gb_write_knob(a->cgroups, TOOLS "/memory.max", text, err);
-		if (r < 0)
-			return r;
-	}
-	snprintf(text, sizeof(text), "%d", PIDS_MAX);
-	return gb_write_knob(a->cgroups, TOOLS "/pids.max", text, err);
+	if (r < 0)
+		return r;
+	reserve = GB_MIN(GB_MAX(MEMORY_RESERVE, memory / MEMORY_SHARE), MEMORY_CEILING);
+	processes = GB_MAX(GB_MIN(memory / MEMORY_A_PROCESS, PROCESSES_MAX), PROCESSES_MIN);
+	a->cgroup_pool.processes = processes / 2;
+	if (!stop_thrashing(a) && memory > 2 * reserve)
+		r = write_number(a->cgroups, TOOLS "/memory.max", memory - reserve, err);
+	return r < 0 ? r : write_number(a->cgroups, TOOLS "/pids.max", processes, err);
 }
 
 int gb_cgroups_init(struct gb_agent *a, struct gb_err *err)
@@ -105,6 +136,8 @@ static int open_parts(struct gb_agent *a, struct gb_cgroup *g, struct gb_err *er
 	g->emptied.fd = openat(g->dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
 	if (g->memory_events < 0 || g->emptied.fd < 0)
 		return gb_fail_sys(err, errno, "cannot open a cgroup's events");
+	if (write_number(g->dir, "pids.max", a->cgroup_pool.processes, err) < 0)
+		return err ? err->code : GB_E_IO;
 	return gb_write_knob(g->dir, "cgroup.max.descendants", "0", err);
 }
 

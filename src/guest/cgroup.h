@@ -22,6 +22,7 @@ struct gb_cgroup {
 struct gb_cgroup_pool {
 	struct gb_cgroup *free; /* owned */
 	unsigned made;
+	uint64_t processes; /* limit of one group */
 };
 
 /* Make "tools" below the root group: what all requests share (memory, processes). */
