@@ -21,7 +21,7 @@ struct gb_vm_spec {
 	uint64_t memory_bytes;
 	const char *disk; /* path; NULL only when a template is made */
 	enum gb_disk_format disk_format;
-	bool disk_readonly;
+	bool disk_readonly; /* cold boots only: GB_E_INVALID with template_path */
 	const char *bundle;        /* folder of a boot bundle, see vmm/boot.h */
 	const char *template_path; /* folder of a template to restore, or NULL: cold boot */
 	int ctl_fd;                /* our peer's ends: connected stream sockets that the VMM */
@@ -33,7 +33,7 @@ struct gb_vm_spec {
 enum gb_vm_event_kind {
 	GB_VM_EXITED = 1,    /* the process is gone and reaped: status is as of waitpid */
 	GB_VM_DISK_FULL = 2, /* the host has no room for a write; the guest is paused */
-	GB_VM_DISK_ERROR = 3,
+	GB_VM_DISK_ERROR = 3, /* another failure of the disk; the guest saw it and runs on */
 	GB_VM_GUEST_OFF = 4, /* the guest powered off, panicked or reset; EXITED follows */
 };
 struct gb_vm_event {
@@ -55,7 +55,8 @@ struct gb_driver {
 	int (*event_fd)(const struct gb_vm *vm);
 	/* 1 and *ret filled, 0 when there is none now, or a negative code. */
 	int (*next_event)(struct gb_vm *vm, struct gb_vm_event *ret, struct gb_err *err);
-	/* After room was made on the host: let a guest paused by DISK_FULL go on. */
+	/* After room was made on the host: let a guest paused by DISK_FULL go on. Where there is
+	 * none, DISK_FULL comes again at once: wait between tries. */
 	int (*resume)(struct gb_vm *vm, struct gb_err *err);
 	/* SIGKILL, reap; idempotent. */
 	void (*kill)(struct gb_vm *vm);

@@ -232,6 +232,9 @@ static int run_machine(struct making *m, struct ports *ports, struct gb_err *err
 		r = gb_qemu_vm_explain(vm, GB_E_IO, err);
 	if (r == 0)
 		r = await_ready(vm, ports->ctl[0], err);
+	/* the ports of a QEMU that ends close before its process is gone */
+	if (r == GB_E_CLOSED)
+		r = gb_qemu_vm_explain(vm, GB_E_STATE, err);
 	m->boot_ns = gb_now_ns() - from;
 	if (r == 0)
 		r = save(m, vm, err);

@@ -341,7 +341,7 @@ static void tidy(const char *said, char *out, size_t size)
 int gb_qemu_vm_explain(struct gb_vm *vm, int code, struct gb_err *err)
 {
 	char said[sizeof(vm->said)];
-	char how[64] = "hung";
+	char how[64] = "closed its channels but did not end";
 
 	if (!vm->reaped)
 		vm->reaped = gb_wait_child(vm->pid, gb_deadline_ms(LAST_WORDS_MS),
