@@ -23,6 +23,7 @@ struct server {
 	const struct gb_share_server_config *config; /* borrowed */
 	struct gb_share_budget budget;
 	struct gb_share *shares[GB_SHARE_MAX]; /* owned */
+	size_t taken; /* shares before this one have taken over their folder */
 	struct gb_frame_reader in;
 	uint8_t *reply;   /* owned; REPLY_BUF bytes */
 	uint64_t rest_at; /* when to rest, GB_NEVER when there was nothing since */
@@ -32,6 +33,9 @@ static void server_done(struct server *s)
 {
 	for (size_t i = 0; i < GB_SHARE_MAX; i++)
 		gb_share_free(s->shares[i]);
+	for (size_t i = s->taken; i < GB_SHARE_MAX; i++)
+		if (s->config->shares[i].used)
+			close(s->config->shares[i].root_fd);
 	gb_frame_reader_done(&s->in);
 	free(s->reply);
 }
@@ -196,6 +200,7 @@ static int open_shares(struct server *s, const struct gb_msg_owner *owner, struc
 		};
 		int r;
 
+		s->taken = i + 1;
 		if (!s->config->shares[i].used)
 			continue;
 		r = gb_share_new(s->config->shares[i].root_fd, &c, &s->shares[i], err);

@@ -245,6 +245,11 @@ def big_folder(host, guest):
     os.lseek(fd, 0, os.SEEK_SET)
     assert sorted(os.listdir(fd)) == first
     os.close(fd)
+    shutil.rmtree(h)
+    # removed by the guest as it lists
+    os.mkdir(d)
+    for i in range(3000):
+        write(f"{h}/{i}", "")
     shutil.rmtree(d)
     assert os.listdir(host) == []
 

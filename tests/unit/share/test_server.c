@@ -1,38 +1,36 @@
-/* The server's loop from outside, in a process of its own: its start, its ends, and ports
+/* The server's loop from outside, in a thread of its own: its start, its ends, and ports
  * that break the rules. */
 #include "raw.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/proc.h"
 #include "proto/frame.h"
 #include "proto/msg.h"
 #include "share/server.h"
 
-#include <sys/wait.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
 
 #define PATIENCE_MS 20000
 
 struct peer {
 	struct tmpdir dir;
-	pid_t pid;
+	pthread_t thread;
+	bool running;
 	int port, control;
+	struct gb_share_server_config config;
 };
 
-/* Runs in the child: 0 for a good end, 1 for a broken protocol, 2 for anything else. */
-static int serve(const struct tmpdir *dir, int port, int control)
+/* 0 for a good end, 1 for a broken protocol, 2 for anything else. */
+static void *serve(void *arg)
 {
-	struct gb_share_server_config c = {
-		.port = port, .control = control, .max_fds = 256};
-	int r;
+	struct peer *p = arg;
+	int r = gb_share_serve(&p->config, NULL);
 
-	c.shares[3].used = true;
-	c.shares[3].root_fd = open(dir->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	signal(SIGPIPE, SIG_IGN);
-	if (chdir("/proc/self/fd") < 0)
-		return 2;
-	r = gb_share_serve(&c, NULL);
-	return r == 0 ? 0 : r == GB_E_PROTOCOL ? 1 : 2;
+	close(p->config.port);
+	close(p->config.control);
+	return (void *)(intptr_t)(r == 0 ? 0 : r == GB_E_PROTOCOL ? 1 : 2);
 }
 
 static int setup(void **state)
@@ -40,21 +38,34 @@ static int setup(void **state)
 	struct peer *p = calloc(1, sizeof(*p));
 	int port[2], control[2];
 
+	signal(SIGPIPE, SIG_IGN);
 	if (!p || !tmpdir_make(&p->dir) || gb_socketpair(port, NULL) < 0 ||
-		gb_socketpair(control, NULL) < 0)
+		gb_socketpair(control, NULL) < 0 || chdir("/proc/self/fd") < 0)
 		return -1;
-	p->pid = fork();
-	if (p->pid == 0) {
-		close(port[0]);
-		close(control[0]);
-		_exit(serve(&p->dir, port[1], control[1]));
-	}
-	close(port[1]);
-	close(control[1]);
 	p->port = port[0];
 	p->control = control[0];
+	p->config.port = port[1];
+	p->config.control = control[1];
+	p->config.max_fds = 256;
+	p->config.shares[3].used = true;
+	p->config.shares[3].root_fd = open(p->dir.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	*state = p;
-	return p->pid < 0 ? -1 : 0;
+	p->running = pthread_create(&p->thread, NULL, serve, p) == 0;
+	return p->running ? 0 : -1;
+}
+
+/* How the server ended; 3 when it did not. */
+static int ended(struct peer *p)
+{
+	struct timespec until;
+	void *code;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += PATIENCE_MS / 1000;
+	if (!p->running || pthread_timedjoin_np(p->thread, &code, &until) != 0)
+		return 3;
+	p->running = false;
+	return (int)(intptr_t)code;
 }
 
 static int teardown(void **state)
@@ -64,9 +75,8 @@ static int teardown(void **state)
 
 	gb_fd_close(&p->port);
 	gb_fd_close(&p->control);
-	if (p->pid > 0)
-		gb_kill_child(p->pid);
-	r = tmpdir_remove(&p->dir);
+	r = p->running ? ended(p) == 3 : 0;
+	r |= tmpdir_remove(&p->dir);
 	free(p);
 	return r;
 }
@@ -135,17 +145,6 @@ static uint32_t init_message(uint8_t *out)
 	memcpy(out, &h, sizeof(h));
 	memcpy(out + sizeof(h), &in, sizeof(in));
 	return h.len;
-}
-
-/* How the server ended; 3 when it did not. */
-static int ended(struct peer *p)
-{
-	int status;
-
-	if (gb_wait_child(p->pid, gb_deadline_ms(PATIENCE_MS), &status, NULL) < 0)
-		return 3;
-	p->pid = -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 4;
 }
 
 static bool init_works(struct peer *p)
