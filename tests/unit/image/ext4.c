@@ -225,12 +225,12 @@ static void links_of_every_length(void **state)
 static void attributes_are_kept(void **state)
 {
 	static uint8_t capability[20] = {1, 0, 0, 2, 0, 0x20};
-	static char big[2000];
+	static char big[2001];
 	struct gb_tree_xattr attrs[] = {
 		{(char *)"security.capability", capability, sizeof(capability)},
 		{(char *)"user.empty", (void *)"", 0},
 	};
-	struct gb_tree_xattr large[] = {{(char *)"user.big", big, sizeof(big)}};
+	struct gb_tree_xattr large[] = {{(char *)"user.big", big, sizeof(big) - 1}};
 	struct item items[] = {
 		{.e = {.path = "ping",
 			 .type = GB_TREE_FILE,
@@ -273,7 +273,7 @@ static void attributes_are_kept(void **state)
 	(void)state;
 	if (!have_tools())
 		skip();
-	memset(big, 'x', sizeof(big));
+	memset(big, 'x', sizeof(big) - 1);
 	assert_int_equal(write_disk(items, GB_ARRAY_SIZE(items), &size, NULL), 0);
 	assert_clean();
 	assert_stat("/ping", "Mode:  04755");
