@@ -20,7 +20,7 @@
 #define OUTPUT_MAX ((size_t)1 << 20)
 #define DEADLINE_MS 60000
 
-static const char *command;
+static char *command; /* absolute */
 
 struct place {
 	char root[64];
@@ -322,6 +322,7 @@ static void test_folder_that_holds_our_files(void **state)
 
 int main(int argc, char **argv)
 {
+	int failed;
 	static const struct CMUnitTest tests[] = {
 		PLACE_TEST(test_row),
 		PLACE_TEST(test_broken_configuration_stops_a_run),
@@ -332,10 +333,13 @@ int main(int argc, char **argv)
 		PLACE_TEST(test_folder_that_holds_our_files),
 	};
 
-	if (argc != 2) {
+	/* each run has another working directory */
+	command = argc == 2 ? realpath(argv[1], NULL) : NULL;
+	if (!command) {
 		fprintf(stderr, "usage: %s GLOVEBOX\n", argv[0]);
 		return 2;
 	}
-	command = argv[1];
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	free(command);
+	return failed;
 }
