@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define PREFIX_MIN    6
-#define IMAGES_MAX    ((size_t)100000)
+#define IMAGES_MAX    ((size_t)100000) /* listed; a folder of more is not looked through */
 #define NAMES_WAIT_MS 30000
 
 void gb_image_done(struct gb_image *i)

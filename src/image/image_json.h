@@ -5,7 +5,7 @@
 #include "image/image.h"
 
 #define GB_IMAGE_DIGEST_LEN 64
-#define GB_IMAGE_JSON_MAX   ((size_t)1 << 20)
+#define GB_IMAGE_JSON_MAX   ((size_t)1 << 20) /* bytes of an image.json */
 
 bool gb_image_digest_valid(const char *s);
 /* Text to be written as image.json; owned by the caller. */

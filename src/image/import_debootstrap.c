@@ -12,8 +12,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define SUITE_MAX	64
-#define INCLUDE_MAX	8192
+#define SUITE_MAX	64		    /* bytes of a suite or a variant */
+#define INCLUDE_MAX	8192		    /* bytes of the list of packages */
 #define SOURCES_MAX	((size_t)256 << 10) /* of one file of apt's */
 #define SOURCES_FILES	64
 #define APT_LIST	"/etc/apt/sources.list"

@@ -11,9 +11,9 @@
 #define GB_TREE_NAME_MAX   255  /* of one component: ext4's limit */
 #define GB_TREE_LINK_MAX   4095 /* of a symbolic link's target: the kernel's limit */
 #define GB_TREE_FILE_MAX   ((UINT64_C(1) << 44) - 4096) /* ext4's limit with 4 KiB blocks */
-#define GB_TREE_XATTRS_MAX 128
+#define GB_TREE_XATTRS_MAX 128 /* of an entry */
 #define GB_TREE_XATTR_BYTES_MAX 65536 /* all of an entry; what fits in ext4 is less */
-#define GB_TREE_ENTRIES_MAX 4000000
+#define GB_TREE_ENTRIES_MAX 4000000 /* of a source, and names of an image */
 
 enum gb_tree_type {
 	GB_TREE_FILE,

@@ -15,7 +15,7 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
-#define DIR_DEPTH_MAX 512
+#define DIR_DEPTH_MAX 512 /* folders within each other; each is held open */
 #define DIR_READ_SIZE ((size_t)256 << 10)
 
 struct dir_level {

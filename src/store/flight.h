@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define GB_FLIGHT_KEY_MAX 200
+#define GB_FLIGHT_KEY_MAX 200 /* bytes; with its prefix it is a file name */
 
 struct gb_flight {
 	char *path; /* owned; of the lock file */

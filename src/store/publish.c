@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 
 #define TMP_PREFIX     ".tmp-"
-#define TMP_TRIES      1000
-#define SYNC_MAX_DEPTH 64
+#define TMP_TRIES      1000 /* temporary names of one process in a folder */
+#define SYNC_MAX_DEPTH 64   /* folders within each other in what is published */
 
 static int tmp_name(const char *folder, int n, char **ret, struct gb_err *err)
 {

@@ -31,7 +31,7 @@
 #define QCOW_CLUSTERS	  (3 + QCOW_L1_CLUSTERS)
 #define QCOW_NAME_MAX	  1023 /* of the format */
 
-#define DISK_SIZE_MAX (UINT64_C(16) << 40)
+#define DISK_SIZE_MAX (UINT64_C(16) << 40) /* of a machine */
 
 static_assert(QCOW_L1_ENTRIES * (QCOW_CLUSTER / 8) * QCOW_CLUSTER == DISK_SIZE_MAX,
 	"the L1 table reaches the largest disk");

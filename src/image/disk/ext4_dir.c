@@ -21,8 +21,12 @@
 #define DX_NODE_START 8u  /* after an empty entry over the whole block */
 #define DX_ENTRY      8u
 #define DX_TAIL	      sizeof(struct ext2_dx_tail)
-#define DX_ROOT_LIMIT ((EXT4_BLOCK - DX_ROOT_START - DX_TAIL) / DX_ENTRY)
-#define DX_NODE_LIMIT ((EXT4_BLOCK - DX_NODE_START - DX_TAIL) / DX_ENTRY)
+#define DX_ROOT_LIMIT                                                                    \
+	((EXT4_BLOCK - DX_ROOT_START - DX_TAIL) /                                        \
+		DX_ENTRY) /* entries of the index's root */
+#define DX_NODE_LIMIT                                                                    \
+	((EXT4_BLOCK - DX_NODE_START - DX_TAIL) /                                        \
+		DX_ENTRY) /* entries of a node below it */
 
 struct dir_item {
 	const struct gb_name *name;

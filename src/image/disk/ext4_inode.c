@@ -5,14 +5,16 @@
 #include <string.h>
 
 #define TIME_MIN (-(INT64_C(1) << 31))
-#define TIME_MAX ((INT64_C(1) << 34) - (INT64_C(1) << 31) - 1)
+#define TIME_MAX                                                                         \
+	((INT64_C(1) << 34) - (INT64_C(1) << 31) -                                       \
+		1) /* 34 bits of seconds: the year 2446 */
 
 #define FAST_LINK_MAX                                                                    \
 	59 /* a target that lies in the inode itself, with room for a NUL                \
 	    */
-#define DEV_MAJOR_MAX 0xfffu
-#define DEV_MINOR_MAX 0xfffffu
-#define DIR_LINKS_MAX 65000u /* beyond it a folder says 1 (dir_nlink) */
+#define DEV_MAJOR_MAX 0xfffu   /* 12 bits, as in the kernel */
+#define DEV_MINOR_MAX 0xfffffu /* 20 bits */
+#define DIR_LINKS_MAX 65000u   /* beyond it a folder says 1 (dir_nlink) */
 
 /* 32 bits of seconds, two more and the nanoseconds in the extra field. */
 static void put_time(int64_t s, uint32_t ns, uint32_t *low, uint32_t *extra)

@@ -9,6 +9,15 @@
 #define A "aaaaaa1111aaaaaa1111aaaaaa1111aaaaaa1111aaaaaa1111aaaaaa1111aaaa"
 #define B "aaaaaa2222aaaaaa2222aaaaaa2222aaaaaa2222aaaaaa2222aaaaaa2222aaaa"
 
+/* A data folder that does not exist. */
+static const char *none(void)
+{
+	static char path[300];
+
+	snprintf(path, sizeof(path), "%s/none", scratch);
+	return path;
+}
+
 static int put(const char *digest, const char *json)
 {
 	char path[400];
@@ -123,7 +132,7 @@ static void the_oldest_is_listed_first(void **state)
 	assert_string_equal(text, "ba");
 	assert_int_equal(gb_image_list(scratch, stop_at_first, text, NULL), 7);
 	assert_string_equal(text, "bab");
-	assert_int_equal(gb_image_list("/nonexistent", collect, text, NULL), 0);
+	assert_int_equal(gb_image_list(none(), collect, text, NULL), 0);
 	assert_string_equal(text, "bab");
 }
 
@@ -183,7 +192,7 @@ static void it_goes_with_its_last_name_or_whole(void **state)
 	assert_false(is_there("deb"));
 	assert_false(is_there("alias"));
 	assert_int_equal(gb_image_remove(scratch, "deb", &err), GB_E_NOTFOUND);
-	assert_int_equal(gb_image_remove("/nonexistent", "deb", &err), GB_E_NOTFOUND);
+	assert_int_equal(gb_image_remove(none(), "deb", &err), GB_E_NOTFOUND);
 }
 
 static void a_name_moves_and_never_dangles(void **state)
