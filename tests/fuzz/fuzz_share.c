@@ -1,8 +1,8 @@
 /* A share under a guest that sends anything. Input: a run of messages,
  *   u8 opcode | u8 node | u16 LE length | length bytes of arguments
  * whose headers are made here; node is an index of a number (low 6 bits: slot, high 2:
- * generation), opcode 255 sends the bytes as they are, header and all. The folder holds a
- * few files, and a neighbour that no message may reach. */
+ * generation), opcode 255 sends the bytes as they are, header and all, and 254 lets
+ * a second pass. The folder holds a few files, and a neighbour that no message may reach. */
 #include "base/path.h"
 #include "share/share.h"
 
@@ -16,7 +16,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define MESSAGES_MAX 64
-#define RAW	     255
+#define RAW          255
+#define REST         254
 
 static char top[64];
 
@@ -108,10 +109,12 @@ static void send_one(
 	static _Alignas(8)
 		uint8_t reply[sizeof(struct fuse_out_header) + GB_SHARE_REPLY_MAX];
 	size_t whole = opcode == RAW ? len : len + sizeof(struct fuse_in_header);
-	uint8_t *exact = malloc(whole + 1);
+	uint8_t *exact = malloc(GB_MAX(whole, (size_t)1));
 	size_t reply_len;
 
 	require(exact != NULL);
+	if (opcode == REST)
+		gb_share_rest(s);
 	if (opcode == RAW)
 		memcpy(exact, data, len);
 	else

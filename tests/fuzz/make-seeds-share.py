@@ -95,6 +95,12 @@ SEEDS = {
     "copy": lookup(b"f") + open_(2) + create(b"out") + m(COPY, 2, struct.pack("<QQQQQQQ", 1, 0, 3, 2, 0, 100, 0))
     + m(COPY, 2, struct.pack("<QQQQQQQ", 1, 0, 99, 2, 0, 100, 0)) + m(BATCH_FORGET, 0, struct.pack("<II", 2, 0)
                                                                     + struct.pack("<QQQQ", 2, 1, 3, 1)),
+    "walks": b"".join(m(MKDIR, n, struct.pack("<II", 0o755, 0) + b"d%d\0" % n) for n in range(1, 9)) + m(254, 0)
+    + getattr_(9) + create(b"deep", node=9) + m(254, 0) + release(10, 1) + getattr_(10) + open_(10)
+    + m(RENAME, ROOT, struct.pack("<Q", ROOT) + b"d1\0e\0") + m(254, 0) + getattr_(9)
+    + m(RENAME, 9, struct.pack("<Q", ROOT) + b"deep\0flat\0") + m(254, 0) + getattr_(10)
+    + m(UNLINK, ROOT, b"flat\0") + m(254, 0) + getattr_(10) + m(RMDIR, 8, b"d8\0") + getattr_(9)
+    + m(FORGET, 9, struct.pack("<Q", 1)) + lookup(b"d1") + lookup(b"e"),
     "sessions": m(INIT, 0, struct.pack("<IIII", 7, 38, 0, 0)) + m(DESTROY, 0) + getattr_(1)
     + m(INIT, 0, struct.pack("<IIII", 8, 0, 0, 0)) + m(INIT, 0, struct.pack("<IIII", 7, 12, 0, 0))
     + m(INIT, 0, struct.pack("<IIII", 7, 31, 65536, 0xffffffff) + bytes(48)) + getattr_(1)
