@@ -349,6 +349,8 @@ int gb_qemu_vm_explain(struct gb_vm *vm, int code, struct gb_err *err)
 	if (vm->reaped)
 		gb_describe_status(vm->status, how, sizeof(how));
 	drain_said(vm);
+	/* and what the guest said last, for whoever reads the console */
+	gb_console_pump(&vm->console);
 	gb_qemu_vm_kill(vm);
 	tidy(vm->said, said, sizeof(said));
 	if (strstr(said, "Failed to get"))
