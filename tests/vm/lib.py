@@ -8,6 +8,7 @@ home of a failed test.
 
 Nothing waits on sleep alone: what has to come is polled with a deadline.
 """
+import atexit
 import contextlib
 import fcntl
 import hashlib
@@ -88,6 +89,8 @@ def wait_for(what, condition, seconds=COMMAND_S, step=0.05):
 class Home:
     """A GLOVEBOX_HOME with the cached image, and how to call the command there."""
 
+    living = []
+
     def __init__(self, share_cache=True):
         self.path = tempfile.mkdtemp(prefix="gbt.", dir="/tmp")
         self.project = os.path.join(self.path, "project")
@@ -95,6 +98,7 @@ class Home:
         for name in ("project", "tmp", "data", "config", "run", "data/machines"):
             os.mkdir(os.path.join(self.path, name), 0o700)
         os.chmod(self.project, 0o755)
+        Home.living.append(self)
         prepare_image()
         os.symlink(os.path.join(CACHE, "data/images"), os.path.join(self.path, "data/images"))
         if share_cache:
@@ -160,6 +164,8 @@ class Home:
         return text
 
     def remove(self):
+        if self in Home.living:
+            Home.living.remove(self)
         for pid in self.pids():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -321,6 +327,7 @@ class MachineTest(unittest.TestCase):
     machine = "m"
     create = ()  # options of its creation
     share_cache = True
+    broken = False
 
     @classmethod
     def setUpClass(cls):
@@ -436,7 +443,16 @@ class Report(unittest.TextTestResult):
         pass
 
 
+def clean_up():
+    for home in list(Home.living):
+        if not (os.environ.get("GB_KEEP") and MachineTest.broken):
+            home.remove()
+
+
 def main():
+    # a test that runs out of its time is ended by SIGTERM: its machines must not live on
+    signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(143))
+    atexit.register(clean_up)
     if not shutil.which("qemu-system-" + os.uname().machine):
         print("ok all # SKIP no qemu-system-%s here" % os.uname().machine)
         sys.exit(SKIPPED)

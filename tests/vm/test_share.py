@@ -9,6 +9,29 @@ import time
 import lib
 
 
+# one process swaps a folder for a link that leads out, another writes below it all the while
+SWAPS = """
+import os, sys
+os.chdir("/work")
+os.mkdir("dir")
+child = os.fork()
+if child == 0:
+    for i in range(1500):
+        os.rename("dir", "real"); os.symlink(sys.argv[1], "dir")
+        os.unlink("dir"); os.rename("real", "dir")
+    os._exit(0)
+wrote = 0
+while os.waitpid(child, os.WNOHANG)[0] == 0:
+    try:
+        with open("dir/f", "w") as f:
+            f.write("x")
+        wrote += 1
+    except OSError:
+        pass
+assert wrote
+"""
+
+
 class Share(lib.MachineTest):
     def setUp(self):
         for name in os.listdir(self.project):
@@ -209,10 +232,7 @@ print(reader.execute("select count(*) from t").fetchone()[0])
                             "ln esc/secret hard; mv esc/secret moved; rm -rf esc/*; cat abs" % outside)
         self.assertNotIn("SECRET", result.text)
         self.assertEqual(result.text.strip(), self.guest_ok("cat /etc/hostname").strip())
-        self.guest("mkdir dir; echo f > dir/f; "
-                   "(for i in $(seq 3000); do mv dir real; ln -s %s dir; rm dir; mv real dir; done) & "
-                   "for i in $(seq 3000); do echo x > dir/f; done 2>/dev/null; wait" % outside,
-                   timeout=300)
+        self.guest_python(SWAPS, outside, timeout=180)
         self.assertEqual(sorted(os.listdir(outside)), ["secret", "sub"])
         with open(os.path.join(outside, "secret")) as f:
             self.assertEqual(f.read(), "SECRET")
@@ -292,17 +312,17 @@ for take in (lambda f: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB),
 """)
 
     def test_large_folder(self):
-        for i in range(3000):
+        for i in range(1200):
             open(os.path.join(self.project, "entry-%05d" % i), "w").close()
         out = self.guest_ok("ls | wc -l; ls | sort -u | wc -l; rm -f entry-*; ls | wc -l", timeout=180)
-        self.assertEqual(out.split(), ["3000", "3000", "0"])
+        self.assertEqual(out.split(), ["1200", "1200", "0"])
         self.assertEqual(os.listdir(self.project), [])
 
     def test_large_file(self):
-        out = self.guest_ok("head -c 50M /dev/urandom > big; sha256sum < big", timeout=180)
+        out = self.guest_ok("head -c 8M /dev/urandom > big; sha256sum < big", timeout=180)
         digest = subprocess.run(["sha256sum"], stdin=open(os.path.join(self.project, "big"), "rb"),
                                 stdout=subprocess.PIPE, check=True).stdout
-        self.assertEqual(out.encode(), digest)
+        self.assertEqual(out.encode().split()[0], digest.split()[0])
 
     def test_package_from_the_share(self):
         folder = os.path.join(self.project, "pkg/DEBIAN")
@@ -356,6 +376,8 @@ class MoreShares(lib.MachineTest):
             self.assertEqual(f.read(), "ro")
         self.assertEqual(sorted(os.listdir(data)), ["f", "new"])
         self.home.ok("rm", "-f", "m")
+        shutil.rmtree(data)
+        shutil.rmtree(ro)
 
     def test_missing_host_folder(self):
         result = self.home.run("run", "--rm", "-v", "/no/such/folder:/data", "--", "true",
