@@ -135,8 +135,11 @@ class Home:
         return result.text
 
     def inspect(self, name):
-        found = json.loads(self.ok("inspect", "--json", name))
-        return found[0] if isinstance(found, list) else found
+        """What inspect says, and of a running machine what its supervisor says on top."""
+        found = json.loads(self.ok("inspect", "--json", name))[0]
+        for key, value in (found.get("status") or {}).items():
+            found.setdefault(key, value)
+        return found
 
     def state(self, name):
         for machine in json.loads(self.ok("ls", "--json")):
