@@ -223,26 +223,34 @@ bool gb_name_valid(const char *s)
 
 #define NEAREST_MAX_LEN 40
 
+/* Letters put in, left out, replaced, or swapped with their neighbour, each as one slip. */
 static size_t edit_distance(const char *a, const char *b)
 {
 	size_t la = strlen(a);
 	size_t lb = strlen(b);
-	size_t row[NEAREST_MAX_LEN + 1];
+	size_t rows[3][NEAREST_MAX_LEN + 1];
+	size_t *before = rows[0];
+	size_t *above = rows[1];
+	size_t *row = rows[2];
 
 	if (la > NEAREST_MAX_LEN || lb > NEAREST_MAX_LEN)
 		return SIZE_MAX;
 	for (size_t j = 0; j <= lb; j++)
 		row[j] = j;
 	for (size_t i = 1; i <= la; i++) {
-		size_t diagonal = row[0];
+		size_t *spare = before;
 
+		before = above;
+		above = row;
+		row = spare;
 		row[0] = i;
 		for (size_t j = 1; j <= lb; j++) {
-			size_t above = row[j];
-			size_t cost = diagonal + (a[i - 1] != b[j - 1]);
+			size_t cost = above[j - 1] + (a[i - 1] != b[j - 1]);
 
-			row[j] = GB_MIN(cost, GB_MIN(above, row[j - 1]) + 1);
-			diagonal = above;
+			cost = GB_MIN(cost, GB_MIN(above[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				cost = GB_MIN(cost, before[j - 2] + 1);
+			row[j] = cost;
 		}
 	}
 	return row[lb];

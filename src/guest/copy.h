@@ -12,11 +12,13 @@
 struct gb_copy {
 	int root;
 	const char *path;
-	unsigned flags; /* enum gb_copy_flag */
+	const char *name; /* in: where path is an existing folder, the tree goes into it under
+	                   * this name; NULL or "": path is the exact place */
+	unsigned flags;   /* enum gb_copy_flag */
 	uid_t uid;      /* in: owner of what is written */
 	gid_t gid;
 };
-/* Read a tree from fd to its end and write it at path, which is its exact place; its parent
+/* Read a tree from fd to its end and write it at path (or in it, as name says); its parent
  * must exist. A folder that is there is written into; a file is replaced at once when its
  * content is whole. Nothing below path is reached through a link. */
 int gb_copy_in(const struct gb_copy *c, int fd, struct gb_err *err);

@@ -26,7 +26,8 @@ struct folder {
 struct writer {
 	const struct gb_copy *c;
 	int parent;       /* owned: the folder that path lies in */
-	const char *name; /* borrowed: the last part of path */
+	const char *name; /* borrowed: the last part of path, or the copy's name in it */
+	bool inside;      /* the copy goes into the folder at path */
 	int base;         /* owned: the root folder of the tree; -1 while there is none */
 	struct folder *folders; /* owned */
 	size_t folder_count, folder_cap;
@@ -153,8 +154,10 @@ static int put_folder(struct writer *w, const struct gb_msg_entry *e, struct gb_
 		return gb_fail_sys(err, errno, "cannot make folder '%s'", w->to);
 	if (!*e->path) {
 		/* the path is the caller's own words: a link to a folder is as good as one */
-		int r = gb_open_in_root(w->c->root, w->c->path, O_RDONLY | O_DIRECTORY, 0,
-			&w->base, err);
+		int r = w->inside ? open_beneath(w->parent, w->name, O_RDONLY | O_DIRECTORY,
+					    &w->base, err)
+				  : gb_open_in_root(w->c->root, w->c->path,
+					    O_RDONLY | O_DIRECTORY, 0, &w->base, err);
 		if (r < 0)
 			return r;
 	} else if (fstatat(w->dir, w->to, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -221,8 +224,6 @@ static int on_entry(void *ctx, const struct gb_msg_entry *e, struct gb_err *err)
 
 	if (r < 0)
 		return r;
-	if (!*e->path && (w->c->flags & GB_COPY_INTO_DIR) && e->kind != GB_TREE_DIR)
-		return gb_fail(err, GB_E_INVALID, "'%s/' is not the name of a file", w->c->path);
 	switch (e->kind) {
 	case GB_TREE_DIR:
 		return put_folder(w, e, err);
@@ -308,31 +309,61 @@ static int read_tree(struct writer *w, int fd, struct gb_err *err)
 	return r;
 }
 
+static bool name_ok(const char *name)
+{
+	return *name && gb_tree_path_ok(name) && !strchr(name, '/');
+}
+
+/* The place itself: its folder, and its name there, which is in *place. */
+static int exact_place(struct writer *w, char *place, struct gb_err *err)
+{
+	char *slash;
+	size_t len;
+
+	for (len = strlen(place); len > 1 && place[len - 1] == '/'; len--)
+		place[len - 1] = 0;
+	slash = strrchr(place, '/');
+	if (!slash)
+		return gb_fail(err, GB_E_INVALID, "'%s' is not an absolute path", place);
+	*slash = 0;
+	w->name = slash[1] ? slash + 1 : ".";
+	if (strcmp(w->name, "..") == 0)
+		return gb_fail(err, GB_E_INVALID, "'%s' ends in '..'", w->c->path);
+	return gb_open_in_root(
+		w->c->root, *place ? place : "/", O_PATH | O_DIRECTORY, 0, &w->parent, err);
+}
+
+static int choose_place(struct writer *w, char *place, struct gb_err *err)
+{
+	const struct gb_copy *c = w->c;
+	const char *name = c->name ? c->name : "";
+	int r;
+
+	if (*name && !name_ok(name))
+		return gb_fail(err, GB_E_PROTOCOL, "'%s' is no name for a copy", name);
+	if (*name || (c->flags & GB_COPY_INTO_DIR)) {
+		r = gb_open_in_root(c->root, c->path, O_PATH | O_DIRECTORY, 0, &w->parent, err);
+		if (r == 0 && *name) {
+			w->name = name;
+			w->inside = true;
+			return 0;
+		}
+		gb_fd_close(&w->parent);
+		if (r < 0 && (c->flags & GB_COPY_INTO_DIR))
+			return gb_fail(err, GB_E_NOTFOUND, "'%s' is no folder", c->path);
+	}
+	return exact_place(w, place, err);
+}
+
 int gb_copy_in(const struct gb_copy *c, int fd, struct gb_err *err)
 {
 	__attribute__((cleanup(writer_done))) struct writer w = {
 		.c = c, .parent = -1, .base = -1, .dir = -1, .file = -1
 	};
-	gb_auto_free char *folder = strdup(c->path);
-	char *slash;
-	size_t len;
-	int r;
+	gb_auto_free char *place = strdup(c->path);
+	int r = place ? choose_place(&w, place, err) : gb_nomem(err);
 
-	if (!folder)
-		return gb_nomem(err);
-	for (len = strlen(folder); len > 1 && folder[len - 1] == '/'; len--)
-		folder[len - 1] = 0;
-	slash = strrchr(folder, '/');
-	if (!slash)
-		return gb_fail(err, GB_E_INVALID, "'%s' is not an absolute path", c->path);
-	*slash = 0;
-	w.name = slash[1] ? slash + 1 : ".";
-	if (strcmp(w.name, "..") == 0)
-		return gb_fail(err, GB_E_INVALID, "'%s' ends in '..'", c->path);
-	r = gb_open_in_root(
-		c->root, *folder ? folder : "/", O_PATH | O_DIRECTORY, 0, &w.parent, err);
-	if (r < 0)
-		return r;
-	r = read_tree(&w, fd, err);
+	if (r == 0)
+		r = read_tree(&w, fd, err);
 	return r < 0 ? r : finish_folders(&w, err);
 }

@@ -88,6 +88,7 @@ static int start(struct gb_agent *a, struct gb_job *j, const struct gb_msg_copy 
 	if (!j->program)
 		return gb_nomem(err);
 	ctx.copy.path = j->program;
+	ctx.copy.name = m->name;
 	ctx.copy.flags = m->flags;
 	ctx.copy.uid = u.uid;
 	ctx.copy.gid = u.gid;

@@ -47,8 +47,11 @@ int gb_wire_flush(struct gb_wire *w, struct gb_err *err)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			break;
-		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-			return gone(err);
+		/* its last words may still wait to be read: reading finds them, or the end */
+		if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+			gb_buf_reset(&w->out);
+			return 0;
+		}
 		if (n < 0)
 			return gb_fail_sys(err, errno, "cannot write to the supervisor");
 		done += (size_t)n;

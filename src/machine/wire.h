@@ -17,7 +17,8 @@ void gb_wire_init(struct gb_wire *w, int fd_consume);
 void gb_wire_done(struct gb_wire *w);
 /* What poll() shall wait for. */
 short gb_wire_events(const struct gb_wire *w);
-/* Write what can be written now. GB_E_CLOSED when the peer is gone. */
+/* Write what can be written now. What a peer that is gone would have got is dropped: fill then
+ * finds its last words, or the end. */
 int gb_wire_flush(struct gb_wire *w, struct gb_err *err);
 /* Read what is there now (one read). GB_E_CLOSED at end of file. */
 int gb_wire_fill(struct gb_wire *w, struct gb_err *err);

@@ -160,6 +160,7 @@ static const struct near_row near_rows[] = {
 	{ "nearest: a letter missing", "strt", "start" },
 	{ "nearest: a letter more", "sttop", "stop" },
 	{ "nearest: a letter wrong", "shall", "shell" },
+	{ "nearest: two letters swapped", "exce", "exec" },
 	{ "nearest: nothing alike", "configure", NULL },
 	{ "nearest: empty", "", NULL },
 	{ "nearest: over the longest word", A60, NULL },

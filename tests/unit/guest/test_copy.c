@@ -44,7 +44,7 @@ static void put_tree(struct gb_buf *b, const char *const *entries, bool end)
 
 struct in_row {
 	const char *name;
-	const char *path;
+	const char *path; /* "PATH" or "PATH|NAME": the name in a folder that is there */
 	unsigned flags;
 	const char *entries[8];
 	int code;
@@ -64,7 +64,21 @@ static const struct in_row in_rows[] = {
 	{ "in: a folder is not replaced by a file", "/dir", 0, { "f=hello" }, GB_E_EXISTS, false,
 		{ "root/dir/old=old" } },
 	{ "in: a file where a folder is said to be", "/new", GB_COPY_INTO_DIR, { "f=x" },
-		GB_E_INVALID, false, { "!root/new" } },
+		GB_E_NOTFOUND, false, { "!root/new" } },
+	{ "in: a file into a folder", "/dir/|f", GB_COPY_INTO_DIR, { "f=x" }, 0, false,
+		{ "root/dir/f=x", "root/dir/old=old" } },
+	{ "in: a tree into a folder, under its name", "/dir|t", 0, { "d", "fa=A" }, 0, false,
+		{ "root/dir/t/a=A", "!root/dir/a" } },
+	{ "in: no folder there: the exact place", "/tree|t", 0, { "d", "fa=A" }, 0, false,
+		{ "root/tree/a=A", "!root/tree/t" } },
+	{ "in: into a link to a folder", "/to|t", 0, { "f=x" }, 0, false,
+		{ "root/dir/t=x", "root/to>dir" } },
+	{ "in: a file said to be a folder", "/plain/|f", GB_COPY_INTO_DIR, { "f=x" },
+		GB_E_NOTFOUND, false, { "root/plain=plain" } },
+	{ "in: a name that leads out", "/dir|../evil", 0, { "f=x" }, GB_E_PROTOCOL, false,
+		{ "!root/evil" } },
+	{ "in: a name of dots", "/dir|..", 0, { "f=x" }, GB_E_PROTOCOL, false,
+		{ "root/plain=plain" } },
 	{ "in: a tree", "/tree", 0, { "d", "fa=A", "dsub", "fsub/b=B", "lsub/l=../a", "psub/p" }, 0,
 		false, { "root/tree/a=A", "root/tree/sub/b=B", "root/tree/sub/l>../a" } },
 	{ "in: a tree into a folder that is there", "/dir", 0, { "d", "fa=A" }, 0, false,
@@ -146,7 +160,10 @@ static bool holds(const struct tmpdir *t, const char *expect)
 /* Everything goes through a file: it cannot block, whatever its size. */
 static int run_in(const struct tmpdir *t, const struct in_row *row, struct gb_err *err)
 {
-	struct gb_copy c = { .path = row->path, .flags = row->flags, .uid = getuid(), .gid = getgid() };
+	const char *bar = strchr(row->path, '|');
+	gb_auto_free char *path = strndup(row->path, strcspn(row->path, "|"));
+	struct gb_copy c = { .path = path, .name = bar ? bar + 1 : "", .flags = row->flags,
+		.uid = getuid(), .gid = getgid() };
 	struct gb_buf b = { 0 };
 	int fd = openat(t->fd, "stream", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	int r = -1000;
