@@ -14,7 +14,7 @@
 #define MEMORY_RESERVE   ((uint64_t)16 << 20) /* never the tools': agent, relay, kernel */
 #define MEMORY_SHARE     16                   /* or this part of it all, if that is more */
 #define MEMORY_CEILING   ((uint64_t)128 << 20)
-#define MEMORY_A_PROCESS ((uint64_t)256 << 10) /* of the smallest there are, roughly */
+#define MEMORY_A_PROCESS ((uint64_t)1 << 20) /* what a small one takes, with its share of the kernel */
 #define PROCESSES_MIN    ((uint64_t)512)
 #define PROCESSES_MAX    ((uint64_t)16384) /* half of the kernel's pids */
 #define WORKING_SET_MS   "1000"
