@@ -201,6 +201,8 @@ static void signals_are_reset(void **state)
 {
 	struct gb_spawn s = { 0 };
 	char text[256];
+	unsigned long long blocked = 1;
+	unsigned long long ignored = 1;
 	sigset_t block;
 	sigset_t old;
 
@@ -215,7 +217,9 @@ static void signals_are_reset(void **state)
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	signal(SIGUSR1, SIG_DFL);
 	signal(SIGUSR2, SIG_DFL);
-	assert_string_equal(text, "SigBlk:0000000000000000SigIgn:0000000000000000");
+	assert_int_equal(sscanf(text, "SigBlk:%llxSigIgn:%llx", &blocked, &ignored), 2);
+	/* 32 and 33 are the C library's own, which it lets nobody change */
+	assert_true(blocked == 0 && (ignored & ~(3ull << 31)) == 0);
 	/* our own mask is as it was */
 	assert_int_equal(sigprocmask(SIG_BLOCK, NULL, &block), 0);
 	assert_false(sigismember(&block, SIGUSR1));
