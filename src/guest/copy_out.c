@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define OUT_CHUNK (128u << 10)
@@ -123,6 +125,17 @@ static int put_children(struct sender *s, DIR *d, int depth, struct gb_err *err)
 	return r;
 }
 
+/* What is not files but the kernel's view of itself: sent as the empty folder that it is mounted
+ * on, unless it was asked for itself. */
+static bool is_kernel_view(int fd)
+{
+	struct statfs st;
+
+	return fstatfs(fd, &st) == 0 &&
+		(st.f_type == PROC_SUPER_MAGIC || st.f_type == SYSFS_MAGIC ||
+			st.f_type == DEVPTS_SUPER_MAGIC);
+}
+
 static int put_folder(struct sender *s, int dir, const char *name, int depth, struct gb_err *err)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -143,7 +156,7 @@ static int put_folder(struct sender *s, int dir, const char *name, int depth, st
 		r = gb_fail_sys(err, errno, "cannot read folder '%s'", name);
 	else
 		r = put_entry(s, GB_TREE_DIR, &st, NULL, err);
-	if (r == 0)
+	if (r == 0 && (depth == 0 || !is_kernel_view(fd)))
 		r = put_children(s, d, depth, err);
 	closedir(d);
 	return r;
