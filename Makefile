@@ -6,7 +6,7 @@ endif
 export CC
 
 .PHONY: all deps demo check check-san check-fuzz check-valgrind check-static check-user \
-	bench install help clean test-unit test-vm
+	bench install help clean test-unit test-vm test-vm-user
 
 all: ## build; the command is build/glovebox
 	@tools/configure $(BUILD)
@@ -26,6 +26,9 @@ test-unit: all ## unit tests and replays of the fuzz seeds
 
 test-vm: all ## tests in real machines (QEMU; accelerated where it can be)
 	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite vm
+
+test-vm-user: all
+	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite vm-user
 
 check-san: ## unit tests and fuzz seeds under ASan and UBSan
 	@tools/configure build-san -Db_sanitize=address,undefined -Db_lundef=false
