@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <termios.h>
 
-#define PIPE_BYTES     (256 << 10) /* of an output pipe: fewer turns for bulk */
+#define PIPE_BYTES     (256 << 10) /* of a pipe that bulk goes through: fewer turns */
 #define TIMEOUT_MAX_MS (UINT64_C(10) * 365 * 24 * 3600 * 1000)
 #define CODE_TIMED_OUT 124
 #define CODE_NO_EXEC   126
@@ -51,6 +51,8 @@ static int plain_streams(struct gb_agent *a, struct gb_job *j, const struct gb_m
 		return 0;
 	if (m->flags & GB_EXEC_STDIN) {
 		r = make_pipe(&ours, &e->fd[0], 1, err);
+		if (r == 0)
+			fcntl(ours, F_SETPIPE_SZ, PIPE_BYTES);
 		if (r == 0)
 			r = gb_job_use_in(a, j, ours, err);
 	}

@@ -123,6 +123,25 @@ static void grant(struct gb_agent *a, struct gb_job *j, size_t consumed)
 		gb_msg_add_frame(&a->ctl.out, GB_FRAME_CREDIT, j->request, &gb_msg_credit_desc, &m);
 }
 
+/* Straight from the frame into the pipe where nothing waits before it; the rest is kept. */
+static void take_input(struct gb_agent *a, struct gb_job *j, const struct gb_frame *f)
+{
+	size_t done = 0;
+	struct gb_err err;
+
+	if (j->in.w.out && j->in.pending.len == 0 && f->length) {
+		ssize_t n = write(j->in.w.fd, f->payload, f->length);
+
+		if (n > 0) {
+			done = (size_t)n;
+			grant(a, j, done);
+		}
+	}
+	gb_buf_add(&j->in.pending, f->payload + done, f->length - done);
+	if (gb_buf_check(&j->in.pending, "input", &err) < 0)
+		gb_job_break(a, j, &err);
+}
+
 void gb_job_data(struct gb_agent *a, struct gb_job *j, const struct gb_frame *f)
 {
 	struct gb_err err;
@@ -147,9 +166,7 @@ void gb_job_data(struct gb_agent *a, struct gb_job *j, const struct gb_frame *f)
 	} else if (j->in.w.fd < 0) {
 		grant(a, j, f->length); /* the command closed its input */
 	} else {
-		gb_buf_add(&j->in.pending, f->payload, f->length);
-		if (gb_buf_check(&j->in.pending, "input", &err) < 0)
-			gb_job_break(a, j, &err);
+		take_input(a, j, f);
 	}
 }
 
