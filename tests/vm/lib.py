@@ -95,7 +95,7 @@ class Home:
         self.path = tempfile.mkdtemp(prefix="gbt.", dir="/tmp")
         self.project = os.path.join(self.path, "project")
         # all that is made once and stays, so that it is not taken for a leak
-        for name in ("project", "tmp", "data", "config", "run", "data/machines"):
+        for name in ("project", "mine", "tmp", "data", "config", "run", "data/machines"):
             os.mkdir(os.path.join(self.path, name), 0o700)
         os.chmod(self.project, 0o755)
         Home.living.append(self)
@@ -282,8 +282,8 @@ def locks_below(home, files):
     return held
 
 
-def snapshot(home, skip=("project", "cache")):
-    """All that exists below and around a home, by kind."""
+def snapshot(home, skip=("project", "mine", "cache")):
+    """All that exists below and around a home, by kind; "mine" is for a test's own files."""
     files, sockets = set(), set()
     for folder, folders, names in os.walk(home):
         relative = os.path.relpath(folder, home)

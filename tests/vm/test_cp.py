@@ -8,7 +8,7 @@ import lib
 
 class Copy(lib.MachineTest):
     def setUp(self):
-        self.dir = os.path.join(self.home.path, "tmp/cp")
+        self.dir = os.path.join(self.home.path, "mine/cp")
         shutil.rmtree(self.dir, ignore_errors=True)
         os.makedirs(self.dir)
         self.guest_ok("rm -rf /tmp/cp; mkdir /tmp/cp")
@@ -104,7 +104,7 @@ class Copy(lib.MachineTest):
 
     def test_tree_of_a_hostile_guest_stays_inside(self):
         # a folder of the copy is a link on the host already
-        outside = os.path.join(self.home.path, "tmp/outside")
+        outside = os.path.join(self.home.path, "mine/outside")
         os.makedirs(outside, exist_ok=True)
         self.guest_ok("mkdir -p /tmp/cp/t/sub; echo x > /tmp/cp/t/sub/f")
         os.makedirs(self.at("dest/t"))

@@ -20,7 +20,7 @@ class Images(unittest.TestCase):
         cls.home = lib.Home()
         # a store of its own: the shared one is not ours to fill
         os.unlink(os.path.join(cls.home.path, "data/images"))
-        cls.work = os.path.join(cls.home.path, "tmp")
+        cls.work = os.path.join(cls.home.path, "mine")
 
     @classmethod
     def tearDownClass(cls):
@@ -188,7 +188,7 @@ class Images(unittest.TestCase):
     def test_hostile_archive_stays_inside(self):
         data = io.BytesIO()
         archive = tarfile.open(fileobj=data, mode="w")
-        outside = os.path.join(self.home.path, "outside")
+        outside = os.path.join(self.home.path, "mine/outside")
         os.mkdir(outside)
         for name, kind, link, content in (
                 ("esc", tarfile.SYMTYPE, outside, b""), ("esc/t", tarfile.REGTYPE, "", b"x"),
@@ -219,7 +219,7 @@ class ImageInUse(lib.MachineTest):
     machine = None
 
     def test_image_of_a_machine_is_kept(self):
-        root = os.path.join(self.home.path, "tmp/in-use")
+        root = os.path.join(self.home.path, "mine/in-use")
         os.makedirs(root)
         os.unlink(os.path.join(self.home.path, "data/images"))
         try:

@@ -257,7 +257,7 @@ class States(lib.MachineTest):
 
     def test_long_runtime_path(self):
         # the socket's path must fit 107 bytes
-        long = os.path.join(self.home.path, "x" * 100)
+        long = os.path.join(self.home.path, "mine", "x" * 90)
         os.mkdir(long)
         self.new("l")
         env = {"GLOVEBOX_HOME": long}
@@ -287,7 +287,7 @@ class States(lib.MachineTest):
     def test_root_in_place_has_one_user(self):
         image = json.loads(self.home.ok("image", "inspect", "--json", lib.IMAGE))
         image = image[0] if isinstance(image, list) else image
-        root = os.path.join(self.home.path, "root.ext4")
+        root = os.path.join(self.home.path, "mine/root.ext4")
         subprocess.run(["cp", "--sparse=always", image["path"], root], check=True)
         os.chmod(root, 0o600)
         with self.home.popen("run", "--rm", "--root", root, "--", "sh", "-c",

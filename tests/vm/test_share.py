@@ -220,15 +220,15 @@ print(reader.execute("select count(*) from t").fetchone()[0])
 
     # https://github.com/earendil-works/gondolin/pull/44 , https://github.com/earendil-works/gondolin/issues/143
     def test_nothing_leads_out(self):
-        outside = os.path.join(self.home.path, "outside")
+        outside = os.path.join(self.home.path, "mine/outside")
         os.makedirs(os.path.join(outside, "sub"), exist_ok=True)
         with open(os.path.join(outside, "secret"), "w") as f:
             f.write("SECRET")
         mark = time.time_ns()
         os.symlink(outside, os.path.join(self.project, "esc"))
         os.symlink("/etc/hostname", os.path.join(self.project, "abs"))
-        os.symlink("../outside/secret", os.path.join(self.project, "rel"))
-        result = self.guest("cat esc/secret; cat rel; cat ../outside/secret; echo x > esc/new; "
+        os.symlink("../mine/outside/secret", os.path.join(self.project, "rel"))
+        result = self.guest("cat esc/secret; cat rel; cat ../mine/outside/secret; echo x > esc/new; "
                             "mkdir esc/d; ln -s %s/secret mine; cat mine; "
                             "ln esc/secret hard; mv esc/secret moved; rm -rf esc/*; cat abs" % outside)
         self.assertNotIn("SECRET", result.text)
@@ -355,8 +355,8 @@ class MoreShares(lib.MachineTest):
     machine = None
 
     def test_several_and_read_only(self):
-        data = os.path.join(self.home.path, "tmp/data")
-        ro = os.path.join(self.home.path, "tmp/ro")
+        data = os.path.join(self.home.path, "mine/data")
+        ro = os.path.join(self.home.path, "mine/ro")
         for folder in (data, ro):
             os.mkdir(folder)
             with open(os.path.join(folder, "f"), "w") as f:
