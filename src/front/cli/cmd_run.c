@@ -134,11 +134,9 @@ int gb_cmd_run(struct gb_cli *cli, struct gb_err *err)
 	bool ephemeral = gb_cli_given(&cli->args, OPT_RM);
 	int r;
 
-	if (ephemeral && gb_cli_given(&cli->args, OPT_NAME)) {
-		gb_say("--name and --rm exclude each other: the machine of --rm has no "
-		       "name");
-		return GB_EXIT_USAGE;
-	}
+	if (ephemeral && gb_cli_given(&cli->args, OPT_NAME))
+		return gb_fail(err, GB_E_INVALID,
+			"--name and --rm exclude each other: the machine of --rm has no name");
 	r = session_init(&s, cli, cli->args.operands, cli->args.operand_count,
 		gb_cli_given(&cli->args, OPT_TTY), err);
 	if (r < 0)

@@ -58,6 +58,13 @@ static int print_help(const struct gb_cli_args *a, struct gb_err *err)
 	return gb_flush(err);
 }
 
+/* What runs commands says with one code that it was glovebox that failed, for whatever reason:
+ * 2 could be the command's own. */
+static int usage_code(const struct gb_cli_command *c)
+{
+	return c && c->failure == GB_EXIT_OWN ? GB_EXIT_OWN : GB_EXIT_USAGE;
+}
+
 /* The row's words for "try ... --help". */
 static void usage_failed(const struct gb_cli_args *a, const struct gb_err *err)
 {
@@ -123,7 +130,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (gb_cli_parse(argc, argv, &cli.args, &err) < 0) {
 		usage_failed(&cli.args, &err);
-		code = GB_EXIT_USAGE;
+		code = usage_code(cli.args.command);
 	} else if (cli.args.help) {
 		code = print_help(&cli.args, &err) < 0 ? failed(&err, 1) : 0;
 	} else {
