@@ -26,10 +26,8 @@ int gb_set_time(uint64_t realtime_ns, struct gb_err *err)
  * makes them differ, so it is mixed in and used at once. */
 int gb_add_entropy(int dev, const uint8_t *data, size_t len, struct gb_err *err)
 {
-	struct {
-		struct rand_pool_info info;
-		uint8_t bytes[ENTROPY_MAX];
-	} pool;
+	uint32_t space[(sizeof(struct rand_pool_info) + ENTROPY_MAX) / sizeof(uint32_t)];
+	struct rand_pool_info *pool = (void *)space; /* it ends in an array without a size */
 	gb_auto_fd fd = -1;
 	int r = 0;
 
@@ -39,11 +37,11 @@ int gb_add_entropy(int dev, const uint8_t *data, size_t len, struct gb_err *err)
 	fd = openat(dev, "urandom", O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return gb_fail_sys(err, errno, "cannot open the random device");
-	pool.info.entropy_count = (int)len * 8;
-	pool.info.buf_size = (int)len;
-	memcpy(pool.info.buf, data, len);
-	if (ioctl(fd, RNDADDENTROPY, &pool) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0)
+	pool->entropy_count = (int)len * 8;
+	pool->buf_size = (int)len;
+	memcpy(pool->buf, data, len);
+	if (ioctl(fd, RNDADDENTROPY, pool) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0)
 		r = gb_fail_sys(err, errno, "cannot add entropy");
-	explicit_bzero(&pool, sizeof(pool));
+	explicit_bzero(space, sizeof(space));
 	return r;
 }
