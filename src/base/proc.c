@@ -167,11 +167,32 @@ int gb_spawn(const struct gb_spawn *s, pid_t *ret_pid, struct gb_err *err)
 	return spawn_failed(s, &failed, err);
 }
 
+#define WAIT_NAP_MS 5
+
+/* Where pidfd_open is not known or not allowed (old container profiles, valgrind). */
+static int wait_napping(pid_t pid, uint64_t deadline_ns, int *ret_status, struct gb_err *err)
+{
+	for (;;) {
+		pid_t done = waitpid(pid, ret_status, WNOHANG);
+		int left = gb_deadline_poll_ms(deadline_ns);
+
+		if (done == pid)
+			return 0;
+		if (done < 0 && errno != EINTR)
+			return gb_fail_sys(err, errno, "cannot wait for process %d", (int)pid);
+		if (left == 0)
+			return gb_fail(err, GB_E_TIMEOUT, "timed out");
+		poll(NULL, 0, left < 0 ? WAIT_NAP_MS : GB_MIN(left, WAIT_NAP_MS));
+	}
+}
+
 int gb_wait_child(pid_t pid, uint64_t deadline_ns, int *ret_status, struct gb_err *err)
 {
 	gb_auto_fd pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	int r;
 
+	if (pidfd < 0 && (errno == ENOSYS || errno == EPERM))
+		return wait_napping(pid, deadline_ns, ret_status, err);
 	if (pidfd < 0)
 		return gb_fail_sys(err, errno, "cannot watch process %d", (int)pid);
 	r = gb_fd_wait(pidfd, POLLIN, deadline_ns, err);
