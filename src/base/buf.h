@@ -14,7 +14,7 @@ struct gb_buf {
 	int error;  /* 0, GB_E_NOMEM or GB_E_LIMIT; sticky */
 };
 
-#define GB_BUF_DEFAULT_MAX ((size_t)64 << 20)
+#define GB_BUF_DEFAULT_MAX ((size_t)64 << 20) /* bytes of a buffer that names no cap */
 
 void gb_buf_init(struct gb_buf *b, size_t max);
 void gb_buf_done(struct gb_buf *b);

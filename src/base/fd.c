@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#define FD_SEND_MAX 8
+#define FD_SEND_MAX 8 /* descriptors in one message */
 
 void gb_fd_close(int *fd)
 {

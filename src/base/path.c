@@ -104,7 +104,7 @@ int gb_open_in_root(
 	return 0;
 }
 
-#define RM_TREE_MAX_DEPTH 256
+#define RM_TREE_MAX_DEPTH 256 /* folders inside each other that are removed */
 
 static int rm_folder_content(int dirfd, const char *name, int depth, struct gb_err *err);
 

@@ -16,7 +16,7 @@
 
 extern char **environ;
 
-#define SPAWN_MAX_FDS 32
+#define SPAWN_MAX_FDS 32 /* descriptors that a child is given */
 
 static int highest_target(const struct gb_spawn *s)
 {

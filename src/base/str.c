@@ -208,7 +208,7 @@ int gb_parse_duration_ms(const char *s, uint64_t max, uint64_t *ret, struct gb_e
 		err, GB_E_PARSE, "'%s' is not a duration (such as 1.5, 30s or 2m)", s);
 }
 
-#define NAME_MAX_LEN 63
+#define NAME_MAX_LEN 63 /* letters of a machine's or image's name */
 
 bool gb_name_valid(const char *s)
 {
@@ -221,7 +221,7 @@ bool gb_name_valid(const char *s)
 	return strspn(s, allowed) == n;
 }
 
-#define NEAREST_MAX_LEN 40
+#define NEAREST_MAX_LEN 40 /* letters of a word that is compared with others */
 
 /* Letters put in, left out, replaced, or swapped with their neighbour, each as one slip. */
 static size_t edit_distance(const char *a, const char *b)

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#define TREE_PATH_MAX 4095
-#define MTIME_NS_MAX  999999999u
+#define TREE_PATH_MAX 4095 /* bytes of a path in a tree */
+#define MTIME_NS_MAX  999999999u /* nanoseconds of a time */
 
 void gb_tree_add(struct gb_buf *b, const struct gb_msg_entry *e)
 {
