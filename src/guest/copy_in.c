@@ -342,7 +342,8 @@ static int choose_place(struct writer *w, char *place, struct gb_err *err)
 	if (*name && !name_ok(name))
 		return gb_fail(err, GB_E_PROTOCOL, "'%s' is no name for a copy", name);
 	if (*name || (c->flags & GB_COPY_INTO_DIR)) {
-		r = gb_open_in_root(c->root, c->path, O_PATH | O_DIRECTORY, 0, &w->parent, err);
+		/* its failure is no error yet: err tells the host of a real one only */
+		r = gb_open_in_root(c->root, c->path, O_PATH | O_DIRECTORY, 0, &w->parent, NULL);
 		if (r == 0 && *name) {
 			w->name = name;
 			w->inside = true;

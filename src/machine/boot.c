@@ -16,6 +16,9 @@
 #define COLD_DEADLINE_MS    UINT64_C(120000)
 #define ENTROPY_BYTES       64
 #define HOSTNAME_MAX        63
+#define CLOCK_TRIES         6
+#define CLOCK_TRUSTED_NS    (20 * GB_NS_MS)
+#define CLOCK_REQUEST       1000 /* the first request id of setting it */
 
 void gb_boot_done(struct gb_boot *b)
 {
@@ -126,6 +129,35 @@ static int send_owner(const struct gb_boot *b, struct gb_err *err)
 	return 0;
 }
 
+/* The time that CONFIGURE carries is as old as the guest was slow to read it. It is set again,
+ * with half a round trip added, until a round trip was short enough to trust. */
+static int set_clock(struct gb_wire *w, uint64_t deadline, struct gb_err *err)
+{
+	uint64_t trip = 0;
+
+	for (uint32_t i = 0; i < CLOCK_TRIES; i++) {
+		uint8_t entropy[ENTROPY_BYTES];
+		struct gb_msg_time m = { .entropy = { entropy, sizeof(entropy) } };
+		uint64_t sent = gb_now_ns();
+		struct gb_frame f;
+		int r;
+
+		if (getrandom(entropy, sizeof(entropy), 0) != (ssize_t)sizeof(entropy))
+			return gb_fail_sys(err, errno, "cannot get random bytes");
+		m.realtime_ns = gb_realtime_ns() + trip / 2;
+		gb_msg_add_frame(
+			&w->out, GB_FRAME_TIME, CLOCK_REQUEST + i, &gb_msg_time_desc, &m);
+		explicit_bzero(entropy, sizeof(entropy));
+		r = expect(w, GB_FRAME_OK, deadline, &f, err);
+		if (r < 0)
+			return r;
+		trip = gb_now_ns() - sent;
+		if (trip < CLOCK_TRUSTED_NS)
+			break;
+	}
+	return 0;
+}
+
 static int handshake(struct gb_boot *b, struct gb_wire *w, const struct gb_machine_spec *spec,
 	const struct gb_share_plan *plan, uint64_t deadline, uint64_t *since,
 	struct gb_err *err)
@@ -160,7 +192,9 @@ static int handshake(struct gb_boot *b, struct gb_wire *w, const struct gb_machi
 			plan->list[i].rdonly ? "ro" : "rw");
 	}
 	note_time(b, "shares", since);
-	return 0;
+	r = set_clock(w, deadline, err);
+	note_time(b, "clock", since);
+	return r;
 }
 
 static int shake_hands(struct gb_boot *b, int fd_consume, const struct gb_machine_spec *spec,

@@ -63,7 +63,8 @@ static void sink_done(struct sink *s)
 static void grant(struct exec_run *run, enum gb_stream stream, size_t consumed)
 {
 	struct gb_msg_credit m = { 0 };
-	struct gb_frame f = { .type = GB_FRAME_CREDIT, .stream = stream, .request = run->id };
+	struct gb_frame f = { .type = GB_FRAME_CREDIT, .stream = (uint16_t)stream,
+		.request = run->id };
 	uint8_t payload[4];
 
 	m.bytes = gb_flow_receiver_consumed(&run->sinks[stream].flow, (uint32_t)consumed);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* Cutting off a machine that nobody will use again needs no grace. */
-#define REMOVE_DEADLINE_MS UINT64_C(2000)
+#define REMOVE_DEADLINE_MS UINT64_C(10000)
 
 /* What run, exec and shell hold while they work. */
 struct session {
@@ -66,11 +66,12 @@ static int start_and_exec(struct session *s, struct gb_err *err)
 	return gb_cli_exec_run(c, &s->exec, err);
 }
 
-/* Whatever happened, the machine of run --rm goes. */
+/* Whatever happened, the machine of run --rm goes; a root in place stays, and in order. */
 static void remove_ephemeral(struct session *s)
 {
 	struct gb_err err = {0};
-	int r = gb_client_stop(&s->cli->dirs, s->name, REMOVE_DEADLINE_MS, true, &err);
+	bool force = !gb_cli_given(&s->cli->args, OPT_ROOT);
+	int r = gb_client_stop(&s->cli->dirs, s->name, REMOVE_DEADLINE_MS, force, &err);
 
 	if (r == 0)
 		r = gb_machine_remove(&s->cli->dirs, s->name, &err);

@@ -9,15 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #define CLOCK_EVERY_MS  30000
+#define LAST_CLIENT_STOP_MS 10000
 #define LAST_FLUSH_MS   2000 /* for the last words to clients that are slow to read */
 
+/* What a disposable machine wrote goes with it, but a root in place is the user's: it is
+ * synced and left in order. */
 static void check_last_client(struct gb_sup *s)
 {
+	bool disposable = s->spec.ephemeral && !*s->spec.root;
+
 	if (s->bound && !s->clients && !s->ended)
-		gb_sup_stop(s, 0, true);
+		gb_sup_stop(s, disposable ? 0 : LAST_CLIENT_STOP_MS, disposable);
 }
 
 static void client_unlink(struct gb_sup_client *c)
@@ -159,29 +163,10 @@ static int init_loop(struct gb_sup *s, int first_client_fd_consume, struct gb_er
 	return 0;
 }
 
-/* The folder that holds the sockets must be ours alone: in /tmp somebody else may have made
- * it first. */
-static int make_runtime_folder(const struct gb_dirs *d, struct gb_err *err)
-{
-	struct stat st;
-	int r = gb_mkdir_p(d->runtime, 0700, err);
-
-	if (r < 0)
-		return r;
-	if (lstat(d->runtime, &st) < 0)
-		return gb_fail_sys(err, errno, "cannot look at '%s'", d->runtime);
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-		return gb_fail(err, GB_E_DENIED,
-			"'%s' belongs to somebody else: set XDG_RUNTIME_DIR or GLOVEBOX_HOME",
-			d->runtime);
-	if ((st.st_mode & 077) && chmod(d->runtime, 0700) < 0)
-		return gb_fail_sys(err, errno, "cannot protect '%s'", d->runtime);
-	return 0;
-}
-
 static int open_listener(struct gb_sup *s, const char *path, struct gb_err *err)
 {
-	int r = make_runtime_folder(&s->dirs, err);
+	/* in /tmp somebody else may have made it first */
+	int r = gb_mkdir_private(s->dirs.runtime, err);
 
 	if (r == 0)
 		r = gb_unix_listen(path, &s->listen_fd, err);
