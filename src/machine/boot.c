@@ -184,6 +184,8 @@ static int handshake(struct gb_boot *b, struct gb_wire *w, const struct gb_machi
 	if (r < 0)
 		return r;
 	note_time(b, "configure", since);
+	gb_strv_addf(&b->timings, "of it mounting the root=%llu",
+		(unsigned long long)b->guest.mount_ns);
 	for (size_t i = 0; i < plan->count; i++) {
 		r = expect(w, GB_FRAME_OK, deadline, &f, err);
 		if (r < 0)
