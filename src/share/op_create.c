@@ -54,18 +54,26 @@ static int open_existing(struct gb_share *s, struct gb_node *dir, const char *na
 	return fd;
 }
 
-int gb_op_create(struct gb_share *s, struct gb_node *dir, const struct gb_fuse_req *q,
-	struct gb_share_out *out)
+/* What every new file passes: the folder's descriptor, or a negative errno. */
+static int begin_create(struct gb_share *s, struct gb_node *dir,
+	const struct fuse_create_in *in, int *ret_flags)
 {
-	const struct fuse_create_in *in = &q->arg.create;
-	int flags, fd, dir_fd;
-	int r = gb_open_mode(s, in->flags, &flags);
+	int r = gb_open_mode(s, in->flags, ret_flags);
 
 	if (r < 0)
 		return r;
 	if (in->mode & (S_ISUID | S_ISGID))
 		return -EPERM;
-	dir_fd = gb_node_fd(&s->nodes, dir);
+	return gb_node_fd(&s->nodes, dir);
+}
+
+int gb_op_create(struct gb_share *s, struct gb_node *dir, const struct gb_fuse_req *q,
+	struct gb_share_out *out)
+{
+	const struct fuse_create_in *in = &q->arg.create;
+	int flags, fd;
+	int dir_fd = begin_create(s, dir, in, &flags);
+
 	if (dir_fd < 0)
 		return dir_fd;
 	fd = openat(dir_fd, q->name[0], flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -83,14 +91,9 @@ int gb_op_tmpfile(struct gb_share *s, struct gb_node *dir, const struct gb_fuse_
 	struct gb_share_out *out)
 {
 	const struct fuse_create_in *in = &q->arg.create;
-	int flags, fd, dir_fd;
-	int r = gb_open_mode(s, in->flags, &flags);
+	int flags, fd;
+	int dir_fd = begin_create(s, dir, in, &flags);
 
-	if (r < 0)
-		return r;
-	if (in->mode & (S_ISUID | S_ISGID))
-		return -EPERM;
-	dir_fd = gb_node_fd(&s->nodes, dir);
 	if (dir_fd < 0)
 		return dir_fd;
 	fd = openat(dir_fd, ".",
