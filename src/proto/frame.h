@@ -14,7 +14,7 @@
 
 #define GB_FRAME_HEADER  12u
 #define GB_FRAME_MAX     (1u << 20) /* payload bytes */
-#define GB_FRAME_VERSION 1u         /* bumped on any change of a frame or a message */
+#define GB_FRAME_VERSION 2u         /* bumped on any change of a frame or a message */
 
 /* Name, value, one line of meaning. "A>B" says who sends: C client, S supervisor, G guest
  * agent, H host share server. */
@@ -46,7 +46,23 @@
 	X(FUSE, 25, "G<>H on the share port: one raw FUSE message; stream is the share") \
 	X(FUSE_GONE, 26, "G>H: the share with this stream number was unmounted")       \
 	X(OWNER, 27, "S>H on its control socket: who owns what is shared: gb_msg_owner") \
-	X(NOTE, 28, "S>C: a line for people (progress, disk full): gb_msg_note")
+	X(NOTE, 28, "S>C: a line for people (progress, disk full): gb_msg_note")         \
+	X(NOP, 29, "C>S>G: nothing, to measure the way; answered by OK")                 \
+	X(SESSION_START, 30, "C>S>G: start a retained session, wait: gb_msg_session_start") \
+	X(SESSION_INPUT, 31, "C>S>G: input to one, wait for output: gb_msg_session_input") \
+	X(SESSION_OUTPUT, 32, "G>S>C: last frame of both, after its DATA: gb_msg_session_output") \
+	X(SESSION_HOLD, 33, "C>S>G: give the end of a result back: gb_msg_session_hold; OK") \
+	X(SESSIONS, 34, "C>S>G: list them; SESSION_INFO each, then OK")                  \
+	X(SESSION_INFO, 35, "G>S>C: gb_msg_session_info")                                \
+	X(ATTACH, 36, "C>S>G: follow a session: gb_msg_attach; ends with EXIT")          \
+	X(TERMINATE, 37, "C>S>G: end sessions: gb_msg_terminate; OK when they are gone") \
+	X(FILE_READ, 38, "C>S>G: gb_msg_file_read; FILE_INFO, DATA, OK")                 \
+	X(FILE_INFO, 39, "G>S>C: gb_msg_file_info")                                      \
+	X(FILE_WRITE, 40, "C>S>G: a file's new content on stream 0: gb_msg_file_write; OK") \
+	X(MKDIR, 41, "C>S>G: a folder and its parents: gb_msg_file_write; OK")           \
+	X(PATCH, 42, "C>S>G: apply a patch from stream 0: gb_msg_patch; DATA, EXIT")     \
+	X(MEMORY, 43, "C>S>G: ask for gb_msg_memory_reply")                              \
+	X(MEMORY_REPLY, 44, "G>S>C: gb_msg_memory_reply, last frame of the request")
 
 enum gb_frame_type {
 #define X(name, value, text) GB_FRAME_##name = value,

@@ -84,6 +84,62 @@ struct gb_list { /* owned strings, NULL-terminated vector; v is never NULL after
 #define GB_MSG_STOP(F) F(u32, deadline_ms) F(u32, flags) /* enum gb_stop_flag */
 #define GB_MSG_NOTE(F) F(str, text)
 #define GB_MSG_OWNER(F) F(u32, uid) F(u32, gid) /* as the guest shall see them */
+#define GB_MSG_SESSION_START(F)                                                          \
+	F(str, cmd)        /* text for the shell */                                      \
+	F(str, shell)      /* name or path; "": the user's */                            \
+	F(str, workdir)    /* "" the configured one; a relative one is below that */     \
+	F(str, user)       /* "": the configured user */                                 \
+	F(list, env)       /* K=V on top of the configured ones; the fixed ones win */   \
+	F(u32, flags)      /* enum gb_session_flag */                                    \
+	F(u32, rows) F(u32, cols) /* 0: 24 and 80 */                                     \
+	F(u64, yield_ms)   /* answer when it has ended, or after this time */
+#define GB_MSG_SESSION_INPUT(F)                                                          \
+	F(u64, session)                                                                  \
+	F(bytes, chars)    /* written whole before the wait begins; none: only wait */   \
+	F(u32, flags)      /* enum gb_session_input_flag */                              \
+	F(u32, signo)      /* to its foreground process group; 0: none */                \
+	F(u32, rows) F(u32, cols) /* its terminal's new size; 0: as it is */             \
+	F(u64, yield_ms)
+/* Output since the last result, both streams in order of arrival, was sent as DATA on stream
+ * OUT before it: at most GB_SESSION_CAPTURE bytes, the middle left out. */
+#define GB_MSG_SESSION_OUTPUT(F)                                                         \
+	F(u64, session)                                                                  \
+	F(u32, flags)      /* enum gb_session_state_flag */                              \
+	F(u32, code) F(u32, signal) /* as in exit; meaningless while it runs */          \
+	F(u64, bytes)      /* that were written, with those left out */                  \
+	F(u64, omitted)    /* left out of the DATA */                                    \
+	F(u64, head)       /* DATA bytes before the gap */                               \
+	F(u64, wall_ns)    /* from the request's arrival */                              \
+	F(u64, spawn_ns)   /* as in exit; 0 while it runs */                             \
+	F(str, note)       /* as in exit */
+#define GB_MSG_SESSION_HOLD(F) /* the last bytes of its latest result are output again */ \
+	F(u64, session) F(u32, bytes)
+#define GB_MSG_SESSION_INFO(F)                                                           \
+	F(u64, session) F(u32, flags) F(u32, code) F(u32, signal)                        \
+	F(u32, pid)        /* in the tools' pid namespace */                             \
+	F(str, cmd) F(str, workdir)                                                      \
+	F(u64, started_realtime_ns) F(u64, bytes) F(u32, attached)
+#define GB_MSG_ATTACH(F)                                                                 \
+	F(u64, session) F(u32, rows) F(u32, cols)                                        \
+	F(u64, scrollback) /* bytes of earlier output that are sent first, at most */
+#define GB_MSG_TERMINATE(F)                                                              \
+	F(u64, session)    /* 0: every session and every running command */              \
+	F(u32, flags)
+#define GB_MSG_FILE_READ(F)                                                              \
+	F(str, path) F(str, user)                                                        \
+	F(u64, limit)      /* GB_E_LIMIT for a larger file, before anything is sent */
+#define GB_MSG_FILE_INFO(F) F(u64, size) F(u32, mode) F(i64, mtime_s) F(u32, mtime_ns)
+#define GB_MSG_FILE_WRITE(F)                                                             \
+	F(str, path) F(str, user)                                                        \
+	F(u32, mode)       /* permission bits, exact */                                  \
+	F(u32, flags)      /* enum gb_file_flag */                                       \
+	F(i64, mtime_s) F(u32, mtime_ns)
+#define GB_MSG_PATCH(F)                                                                  \
+	F(str, workdir)    /* as in session_start; the patch stays below it */           \
+	F(str, user)                                                                     \
+	F(u32, flags)      /* enum gb_patch_flag */
+#define GB_MSG_MEMORY_REPLY(F) /* since the machine's start */                           \
+	F(u64, total_kib) F(u64, available_min_kib) F(u64, oom_kills)
 #define GB_MSG_BENCH(F)                                                                  \
 	F(u32, kind)   /* enum gb_bench_kind */                                          \
 	F(u64, amount) /* bytes or rounds */
@@ -96,7 +152,13 @@ struct gb_list { /* owned strings, NULL-terminated vector; v is never NULL after
 	M(exec, GB_MSG_EXEC) M(started, GB_MSG_STARTED) M(exit, GB_MSG_EXIT)             \
 	M(signal, GB_MSG_SIGNAL) M(winsize, GB_MSG_WINSIZE) M(copy, GB_MSG_COPY)         \
 	M(status, GB_MSG_STATUS) M(stop, GB_MSG_STOP) M(bench, GB_MSG_BENCH)             \
-	M(bench_result, GB_MSG_BENCH_RESULT) M(owner, GB_MSG_OWNER) M(note, GB_MSG_NOTE) M(entry, GB_MSG_ENTRY)
+	M(bench_result, GB_MSG_BENCH_RESULT) M(owner, GB_MSG_OWNER) M(note, GB_MSG_NOTE) M(entry, GB_MSG_ENTRY) \
+	M(session_start, GB_MSG_SESSION_START) M(session_input, GB_MSG_SESSION_INPUT)    \
+	M(session_output, GB_MSG_SESSION_OUTPUT) M(session_hold, GB_MSG_SESSION_HOLD)    \
+	M(session_info, GB_MSG_SESSION_INFO) M(attach, GB_MSG_ATTACH)                    \
+	M(terminate, GB_MSG_TERMINATE) M(file_read, GB_MSG_FILE_READ)                    \
+	M(file_info, GB_MSG_FILE_INFO) M(file_write, GB_MSG_FILE_WRITE)                  \
+	M(patch, GB_MSG_PATCH) M(memory_reply, GB_MSG_MEMORY_REPLY)
 
 /* proto/tree.h explains it. */
 #define GB_MSG_ENTRY(F)                                                                  \
@@ -120,6 +182,27 @@ enum gb_exit_flag {
 	GB_EXIT_OOM = 1 << 1,       /* the kernel's OOM killer took something in its cgroup */
 	GB_EXIT_CANCELLED = 1 << 2, /* by CANCEL; its processes are gone */
 	GB_EXIT_NOT_RUN = 1 << 3,   /* exec failed: code 126 or 127, note says why */
+};
+#define GB_SESSION_CAPTURE (1u << 20) /* bytes of one result: half from its begin, half from its end */
+enum gb_session_flag {
+	GB_SESSION_LOGIN = 1 << 0, /* a login shell */
+	GB_SESSION_TTY = 1 << 1,   /* a PTY */
+	GB_SESSION_STDIN = 1 << 2, /* a pipe that input goes to; else (without a PTY) /dev/null */
+};
+enum gb_session_input_flag {
+	GB_SESSION_INPUT_EOF = 1 << 0, /* close its pipe after chars */
+};
+enum gb_session_state_flag {
+	GB_SESSION_EXITED = 1 << 0, /* this was its end: the session is gone (in info: it waits for its last reader) */
+	GB_SESSION_OOM = 1 << 1,
+	GB_SESSION_IS_TTY = 1 << 2,
+	GB_SESSION_HAS_STDIN = 1 << 3,
+};
+enum gb_file_flag {
+	GB_FILE_MTIME = 1 << 0, /* set the time too */
+};
+enum gb_patch_flag {
+	GB_PATCH_OUTSIDE = 1 << 0, /* it may name files outside of workdir */
 };
 enum gb_copy_flag {
 	GB_COPY_INTO_DIR = 1 << 0, /* the path was written with a trailing slash: must be an existing folder */
