@@ -88,14 +88,14 @@ static int parse_options(int argc, char **argv, struct options *o, struct gb_err
 static int enter_sandbox(struct gb_share_server_config *c, unsigned int *ret_stages,
 	const int *keep, size_t keep_count, struct gb_err *err)
 {
-	struct gb_sandbox_dir dirs[GB_SHARE_MAX];
+	struct gb_jail_dir dirs[GB_SHARE_MAX];
 	struct gb_sandbox box;
 	size_t count = 0;
 	int r;
 
 	for (size_t i = 0; i < GB_SHARE_MAX; i++)
 		if (c->shares[i].used)
-			dirs[count++] = (struct gb_sandbox_dir){ c->shares[i].root_fd,
+			dirs[count++] = (struct gb_jail_dir){ c->shares[i].root_fd,
 				c->shares[i].read_only };
 	r = gb_sandbox_enter(dirs, count, keep, keep_count, &box, err);
 	if (r < 0)

@@ -7,28 +7,18 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define FDS_MAX   (1u << 17) /* more than all caps of the server together */
 #define FDS_LEAST 256u       /* believed in where the limit cannot be read */
 #define KEEP_MAX  80u        /* shares and a few */
 
-static int by_number(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
-static int close_others(const struct gb_sandbox_dir *dirs, size_t count, const int *keep,
+static int close_others(const struct gb_jail_dir *dirs, size_t count, const int *keep,
 	size_t keep_count, struct gb_err *err)
 {
 	int all[KEEP_MAX];
 	size_t n = 0;
-	int from = 3;
 
 	if (count + keep_count > KEEP_MAX)
 		return gb_fail(err, GB_E_LIMIT, "too many descriptors");
@@ -36,13 +26,7 @@ static int close_others(const struct gb_sandbox_dir *dirs, size_t count, const i
 		all[n++] = dirs[i].fd;
 	for (size_t i = 0; i < keep_count; i++)
 		all[n++] = keep[i];
-	qsort(all, n, sizeof(*all), by_number);
-	for (size_t i = 0; i < n; i++) {
-		if (all[i] > from)
-			syscall(SYS_close_range, from, all[i] - 1, 0);
-		from = GB_MAX(from, all[i] + 1);
-	}
-	syscall(SYS_close_range, from, ~0U, 0);
+	gb_jail_close_others(all, n);
 	return 0;
 }
 
@@ -70,29 +54,6 @@ static uint64_t kept_capabilities(void)
 	return geteuid() == 0 ? UINT64_C(1) << CAP_DAC_OVERRIDE | UINT64_C(1) << CAP_FOWNER : 0;
 }
 
-int gb_sandbox_privileges(struct gb_err *err)
-{
-	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
-	struct __user_cap_data_struct d[2];
-	uint64_t keep = kept_capabilities();
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return gb_fail_sys(err, errno, "cannot set no_new_privs");
-	if (syscall(SYS_capget, &h, d) < 0)
-		return gb_fail_sys(err, errno, "cannot read capabilities");
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	for (unsigned long cap = 0; cap < 64; cap++)
-		prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
-	for (int i = 0; i < 2; i++) {
-		d[i].permitted &= (uint32_t)(keep >> (32 * i));
-		d[i].effective = d[i].permitted;
-		d[i].inheritable = 0;
-	}
-	if (syscall(SYS_capset, &h, d) < 0)
-		return gb_fail_sys(err, errno, "cannot drop capabilities");
-	return 0;
-}
-
 /* A stage that may fail: say so, go on. */
 static void try_stage(int result, const struct gb_err *why, const char *name,
 	enum gb_sandbox_stage stage, unsigned int *stages)
@@ -111,7 +72,7 @@ static int go_to_fds(struct gb_err *err)
 	return 0;
 }
 
-int gb_sandbox_enter(struct gb_sandbox_dir *dirs, size_t count, const int *keep,
+int gb_sandbox_enter(struct gb_jail_dir *dirs, size_t count, const int *keep,
 	size_t keep_count, struct gb_sandbox *ret, struct gb_err *err)
 {
 	unsigned int stages = 0;
@@ -121,18 +82,18 @@ int gb_sandbox_enter(struct gb_sandbox_dir *dirs, size_t count, const int *keep,
 	r = close_others(dirs, count, keep, keep_count, err);
 	if (r < 0)
 		return r;
-	try_stage(gb_sandbox_namespaces(err), err, "namespaces", GB_SANDBOX_NAMESPACES, &stages);
+	try_stage(gb_jail_namespaces(err), err, "namespaces", GB_SANDBOX_NAMESPACES, &stages);
 	if (stages & GB_SANDBOX_NAMESPACES)
-		try_stage(gb_sandbox_mounts(dirs, count, err), err, "mounts of its own",
+		try_stage(gb_jail_mounts(dirs, count, err), err, "mounts of its own",
 			GB_SANDBOX_MOUNTS, &stages);
 	if (!(stages & GB_SANDBOX_MOUNTS))
 		r = go_to_fds(err);
 	if (r == 0)
-		r = gb_sandbox_privileges(err);
+		r = gb_jail_privileges(kept_capabilities(), err);
 	if (r < 0)
 		return r;
 	stages |= GB_SANDBOX_PRIVILEGES;
-	try_stage(gb_sandbox_landlock(dirs, count, err), err, "landlock", GB_SANDBOX_LANDLOCK,
+	try_stage(gb_jail_landlock(dirs, count, err), err, "landlock", GB_SANDBOX_LANDLOCK,
 		&stages);
 	r = gb_sandbox_seccomp(err);
 	if (r < 0)

@@ -1,5 +1,5 @@
-/* The stages that need namespaces. See sandbox.h. */
-#include "share/sandbox.h"
+/* The stages that need namespaces. See jail.h. */
+#include "jail/jail.h"
 
 #include "base/fd.h"
 
@@ -49,7 +49,7 @@ static int map_self(uid_t uid, gid_t gid, struct gb_err *err)
 	return write_file("/proc/self/gid_map", text, err);
 }
 
-int gb_sandbox_namespaces(struct gb_err *err)
+int gb_jail_namespaces(struct gb_err *err)
 {
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
@@ -69,7 +69,7 @@ int gb_sandbox_namespaces(struct gb_err *err)
 
 /* A descriptor from before belongs to the old mount namespace, where nothing can be cloned:
  * the folder is found again by its path, and must be the same one. */
-static int clone_folder(const struct gb_sandbox_dir *dir, int *ret, struct gb_err *err)
+static int clone_folder(const struct gb_jail_dir *dir, int *ret, struct gb_err *err)
 {
 	struct mount_attr attr = {
 		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
@@ -109,7 +109,7 @@ static int empty_root(struct gb_err *err)
 	return 0;
 }
 
-int gb_sandbox_mounts(struct gb_sandbox_dir *dirs, size_t count, struct gb_err *err)
+int gb_jail_mounts(struct gb_jail_dir *dirs, size_t count, struct gb_err *err)
 {
 	gb_auto_fd proc = -1;
 	int r;
