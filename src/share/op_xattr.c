@@ -30,22 +30,28 @@ static int path_of(struct gb_share *s, struct gb_node *node, struct gb_fd_path *
 	return 0;
 }
 
+/* The file whose attribute q names; hidden is what our own attributes answer. */
+static int path_for(struct gb_share *s, struct gb_node *node, const struct gb_fuse_req *q,
+	int hidden, struct gb_fd_path *path)
+{
+	if (!is_users(q->name[0]))
+		return -EOPNOTSUPP;
+	if (is_ours(q->name[0]))
+		return hidden;
+	return path_of(s, node, path);
+}
+
 int gb_op_setxattr(struct gb_share *s, struct gb_node *node, const struct gb_fuse_req *q,
 	struct gb_share_out *out)
 {
 	struct gb_fd_path path;
-	int r;
+	int r = path_for(s, node, q, -EPERM, &path);
 
 	(void)out;
-	if (!is_users(q->name[0]))
-		return -EOPNOTSUPP;
-	if (is_ours(q->name[0]))
-		return -EPERM;
-	if (q->data_len > VALUE_MAX)
-		return -E2BIG;
-	r = path_of(s, node, &path);
 	if (r < 0)
 		return r;
+	if (q->data_len > VALUE_MAX)
+		return -E2BIG;
 	if (setxattr(path.text, q->name[0], q->data, q->data_len, (int)q->arg.setxattr.flags) < 0)
 		return -errno;
 	return 0;
@@ -55,14 +61,9 @@ int gb_op_removexattr(struct gb_share *s, struct gb_node *node, const struct gb_
 	struct gb_share_out *out)
 {
 	struct gb_fd_path path;
-	int r;
+	int r = path_for(s, node, q, -ENODATA, &path);
 
 	(void)out;
-	if (!is_users(q->name[0]))
-		return -EOPNOTSUPP;
-	if (is_ours(q->name[0]))
-		return -ENODATA;
-	r = path_of(s, node, &path);
 	if (r < 0)
 		return r;
 	return removexattr(path.text, q->name[0]) < 0 ? -errno : 0;
@@ -86,13 +87,8 @@ int gb_op_getxattr(struct gb_share *s, struct gb_node *node, const struct gb_fus
 {
 	struct gb_fd_path path;
 	ssize_t n;
-	int r;
+	int r = path_for(s, node, q, -ENODATA, &path);
 
-	if (!is_users(q->name[0]))
-		return -EOPNOTSUPP;
-	if (is_ours(q->name[0]))
-		return -ENODATA;
-	r = path_of(s, node, &path);
 	if (r < 0)
 		return r;
 	n = getxattr(path.text, q->name[0], out->data, VALUE_MAX);
