@@ -11,8 +11,8 @@
 /* Newer than the oldest headers that this is built with. */
 #define FS_TRUNCATE  (UINT64_C(1) << 14) /* ABI 3 */
 #define FS_IOCTL_DEV (UINT64_C(1) << 15) /* ABI 5 */
-#define NET_ALL      UINT64_C(3)         /* ABI 4: bind and connect */
-#define SCOPE_ALL    UINT64_C(3)         /* ABI 6: abstract sockets and signals */
+#define NET_ALL	     UINT64_C(3)	 /* ABI 4: bind and connect */
+#define SCOPE_ALL    UINT64_C(3)	 /* ABI 6: abstract sockets and signals */
 
 /* Before ABI 2 no file could move from one folder to another. */
 #define LANDLOCK_ABI_LEAST 2
@@ -44,14 +44,15 @@ static uint64_t folder_rights(bool read_only, uint64_t all)
 
 int gb_jail_landlock(const struct gb_jail_dir *dirs, size_t count, struct gb_err *err)
 {
-	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0,
-		LANDLOCK_CREATE_RULESET_VERSION);
-	struct ruleset_attr attr = { .net = NET_ALL, .scoped = SCOPE_ALL };
+	int abi = (int)syscall(
+		SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	struct ruleset_attr attr = {.net = NET_ALL, .scoped = SCOPE_ALL};
 	size_t size = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
 	gb_auto_fd ruleset = -1;
 
 	if (abi < LANDLOCK_ABI_LEAST)
-		return gb_fail(err, GB_E_UNSUPPORTED, "the kernel has none that is new enough");
+		return gb_fail(
+			err, GB_E_UNSUPPORTED, "the kernel has none that is new enough");
 	attr.fs = all_rights(abi);
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (ruleset < 0)
@@ -62,8 +63,8 @@ int gb_jail_landlock(const struct gb_jail_dir *dirs, size_t count, struct gb_err
 			.parent_fd = dirs[i].fd,
 		};
 
-		if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule,
-			    0) < 0)
+		if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH,
+			    &rule, 0) < 0)
 			return gb_fail_sys(err, errno, "cannot allow a folder");
 	}
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)

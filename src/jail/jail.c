@@ -27,7 +27,7 @@ void gb_jail_close_others(int *keep, size_t count)
 
 int gb_jail_privileges(uint64_t keep, struct gb_err *err)
 {
-	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
 	struct __user_cap_data_struct d[2];
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -18,8 +18,8 @@
 
 static bool may_unshare(void)
 {
-	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
-	struct __user_cap_data_struct d[2] = { 0 };
+	struct __user_cap_header_struct h = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct d[2] = {0};
 
 	return syscall(SYS_capget, &h, d) == 0 && (d[0].effective >> CAP_SYS_ADMIN & 1);
 }
@@ -67,13 +67,14 @@ int gb_jail_namespaces(struct gb_err *err)
 	return map_self(uid, gid, err);
 }
 
-/* A descriptor from before belongs to the old mount namespace, where nothing can be cloned:
- * the folder is found again by its path, and must be the same one. */
+/* A descriptor from before belongs to the old mount namespace, where nothing can be
+ * cloned: the folder is found again by its path, and must be the same one. */
 static int clone_folder(const struct gb_jail_dir *dir, int *ret, struct gb_err *err)
 {
 	struct mount_attr attr = {
 		.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
-			MOUNT_ATTR_NOSYMFOLLOW | (dir->read_only ? MOUNT_ATTR_RDONLY : 0),
+			    MOUNT_ATTR_NOSYMFOLLOW |
+			    (dir->read_only ? MOUNT_ATTR_RDONLY : 0),
 	};
 	char link[40], path[PATH_MAX];
 	gb_auto_fd tree = -1;
@@ -85,13 +86,15 @@ static int clone_folder(const struct gb_jail_dir *dir, int *ret, struct gb_err *
 	if (n < 0)
 		return gb_fail_sys(err, errno, "cannot read '%s'", link);
 	path[n] = 0;
-	tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	tree = open_tree(
+		AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (tree < 0)
 		return gb_fail_sys(err, errno, "cannot clone the mount of '%s'", path);
 	if (fstat(tree, &a) < 0 || fstat(dir->fd, &b) < 0 || a.st_dev != b.st_dev ||
 		a.st_ino != b.st_ino)
 		return gb_fail(err, GB_E_STATE, "'%s' is another folder now", path);
-	if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
+	if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) <
+		0)
 		return gb_fail_sys(err, errno, "cannot restrict the mount of '%s'", path);
 	*ret = gb_take_fd(&tree);
 	return 0;
