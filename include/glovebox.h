@@ -143,7 +143,7 @@ struct glovebox_launch_options {
 	const char *name;      /* of the new machine; NULL: one is made up, and the machine
 	                          is removed when it ends (never with RETAINED) */
 	const char *image;     /* name or digest of an image that exists
-	                          (glovebox image ls); NULL: "base" */
+	                          (glovebox image ls); NULL: "default" */
 	const char *directory; /* host folder at /work; NULL: none */
 	const char *user;      /* default user inside; NULL: the image's, else root */
 	const char *workdir;   /* default working directory inside; NULL: /work, or the
