@@ -21,6 +21,8 @@
 enum gb_agent_state {
 	GB_AGENT_BOOTED,     /* READY was sent: HELLO comes next */
 	GB_AGENT_GREETED,    /* CONFIGURE comes next */
+	GB_AGENT_WARMING,    /* its root is mounted, it becomes a template: requests are served
+				until the second CONFIGURE, which makes it BOOTED again */
 	GB_AGENT_CONFIGURED, /* requests are served */
 };
 
@@ -45,6 +47,8 @@ struct gb_agent {
 	pid_t grower;    /* grows the root file system; 0: none */
 
 	/* from CONFIGURE */
+	bool prepared;       /* root and world were made before the template */
+	uint64_t disk_bytes;
 	struct gb_strv env;
 	char *user;    /* owned */
 	char *workdir; /* owned */

@@ -1,4 +1,9 @@
-/* CONFIGURE: the machine learns who it is, mounts its root and makes the tools' world. */
+/* CONFIGURE: the machine learns who it is, mounts its root and makes the tools' world.
+ *
+ * A template of an image has the second and the third behind it: it was sent CONFIGURE with
+ * PREPARE, ran a few commands, and was sent it again. It must hold nothing in which machines
+ * differ: no identity is set, no user's environment is known, and boot_id is not read, since
+ * the kernel makes that up when it is read first. */
 #include "guest/agent.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -299,45 +304,114 @@ static int set_identity(struct gb_agent *a, const struct gb_msg_configure *m, st
 
 	if (r == 0)
 		r = gb_add_entropy(a->dev, m->entropy.data, m->entropy.len, err);
-	if (r == 0)
-		r = set_hostname(m->hostname, err);
-	/* nothing that a template could have lacked is loaded after this */
-	if (gb_write_knob(a->proc, "sys/kernel/modules_disabled", "1", NULL) < 0)
-		gb_log(GB_LOG_DEBUG, "this kernel loads no modules");
-	return r;
+	return r == 0 ? set_hostname(m->hostname, err) : r;
 }
 
-static int set_up(struct gb_agent *a, const struct gb_msg_configure *m, struct gb_user *u,
+/* What needs the disk, and nothing of who the machine is. */
+static int make_world(struct gb_agent *a, const struct gb_msg_configure *m,
 	struct gb_msg_configured *reply, struct gb_err *err)
 {
 	struct root_disk disk = { .fd = -1 };
 	uint64_t begun;
-	int r = set_identity(a, m, err);
+	int r;
 
-	if (r == 0)
-		r = wait_disk(a, m->root_serial, &disk, err);
+	/* nothing that a template could have lacked is loaded after this */
+	if (gb_write_knob(a->proc, "sys/kernel/modules_disabled", "1", NULL) < 0)
+		gb_log(GB_LOG_DEBUG, "this kernel loads no modules");
+	r = wait_disk(a, m->root_serial, &disk, err);
 	begun = gb_now_ns();
 	if (r == 0)
 		r = mount_root(a, &disk, m->flags & GB_CONFIGURE_RDONLY, err);
 	reply->mount_ns = gb_now_ns() - begun;
-	reply->disk_bytes = disk.bytes;
 	reply->fsck = disk.replay;
+	a->disk_bytes = disk.bytes;
 	gb_fd_close(&disk.fd);
 	if (r == 0)
 		r = make_mount_points(a, err);
 	if (r == 0)
-		r = write_machine_id(a, m->machine_id, err);
-	if (r == 0)
 		r = open_terminals(a, err);
 	if (r == 0)
 		r = gb_world_start(a, err);
-	return r == 0 ? keep_defaults(a, m, u, err) : r;
+	if (r == 0)
+		loopback_up();
+	return r;
+}
+
+/* The first of two: the time only so that files get a sane one. The root is grown here, so
+ * that no machine has to. */
+static int prepare(struct gb_agent *a, const struct gb_msg_configure *m,
+	struct gb_msg_configured *reply, struct gb_err *err)
+{
+	struct gb_err cause;
+	int r = gb_set_time(m->realtime_ns, err);
+
+	if (r == 0)
+		r = make_world(a, m, reply, err);
+	if (r < 0)
+		return r;
+	if ((m->flags & GB_CONFIGURE_GROW) && grow_root(a, &cause) < 0)
+		gb_log(GB_LOG_WARN, "%s", cause.msg);
+	a->user = strdup("");
+	a->workdir = strdup("/");
+	if (!a->user || !a->workdir)
+		return gb_nomem(err);
+	a->state = GB_AGENT_WARMING;
+	return 0;
+}
+
+/* The second: disk and memory agree in any case, since they are saved together; but what is
+ * not written yet would be written by every machine again. */
+static int settle(struct gb_agent *a, struct gb_err *err)
+{
+	for (size_t i = 0; i < GB_JOB_MAX; i++)
+		if (a->jobs[i].kind != GB_JOB_NONE)
+			return gb_fail(err, GB_E_STATE, "a request is still being served");
+	if (syncfs(a->root) < 0)
+		return gb_fail_sys(err, errno, "cannot sync the root");
+	free(gb_take_ptr(a->user));
+	free(gb_take_ptr(a->workdir));
+	a->prepared = true;
+	a->state = GB_AGENT_BOOTED;
+	return 0;
+}
+
+static int personalise(struct gb_agent *a, const struct gb_msg_configure *m,
+	struct gb_msg_configured *reply, struct gb_err *err)
+{
+	gb_auto_done(gb_user) user = { 0 };
+	int r = set_identity(a, m, err);
+
+	if (r == 0 && !a->prepared)
+		r = make_world(a, m, reply, err);
+	if (r == 0)
+		r = write_machine_id(a, m->machine_id, err);
+	if (r == 0)
+		r = keep_defaults(a, m, &user, err);
+	if (r < 0)
+		return r;
+	if (!a->prepared && (m->flags & GB_CONFIGURE_GROW) && !(m->flags & GB_CONFIGURE_RDONLY))
+		start_growing(a);
+	reply->uid = user.uid;
+	reply->gid = user.gid;
+	a->state = GB_AGENT_CONFIGURED;
+	return 0;
+}
+
+static int configure(struct gb_agent *a, const struct gb_msg_configure *m,
+	struct gb_msg_configured *reply, struct gb_err *err)
+{
+	bool prepares = m->flags & GB_CONFIGURE_PREPARE;
+
+	if (a->state == GB_AGENT_WARMING && prepares)
+		return settle(a, err);
+	if (a->state == GB_AGENT_WARMING || (prepares && a->prepared))
+		return gb_fail(err, GB_E_PROTOCOL, "unexpected CONFIGURE frame from the host");
+	return prepares ? prepare(a, m, reply, err) : personalise(a, m, reply, err);
 }
 
 int gb_configure(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err)
 {
 	gb_auto_done(gb_msg_configure) m = { 0 };
-	gb_auto_done(gb_user) user = { 0 };
 	struct gb_msg_configured reply = { 0 };
 	struct utsname uts;
 	struct timespec ts;
@@ -345,19 +419,14 @@ int gb_configure(struct gb_agent *a, const struct gb_frame *f, struct gb_err *er
 
 	if (r < 0)
 		return r;
-	r = set_up(a, &m, &user, &reply, err);
+	r = configure(a, &m, &reply, err);
 	explicit_bzero(m.entropy.data, m.entropy.len);
 	if (r < 0)
 		return r;
-	loopback_up();
-	if ((m.flags & GB_CONFIGURE_GROW) && !(m.flags & GB_CONFIGURE_RDONLY))
-		start_growing(a);
-	a->state = GB_AGENT_CONFIGURED;
 	uname(&uts);
 	clock_gettime(CLOCK_BOOTTIME, &ts);
-	reply.uid = user.uid;
-	reply.gid = user.gid;
 	reply.kernel = uts.release;
+	reply.disk_bytes = a->disk_bytes;
 	reply.boot_ns = (uint64_t)ts.tv_sec * GB_NS_SEC + (uint64_t)ts.tv_nsec;
 	gb_msg_add_frame(&a->ctl.out, GB_FRAME_CONFIGURED, f->request, &gb_msg_configured_desc,
 		&reply);

@@ -1,4 +1,5 @@
-/* The order on the connection: READY (ours), HELLO, CONFIGURE, then requests. Who breaks it,
+/* The order on the connection: READY (ours), HELLO, CONFIGURE, then requests. What is made a
+ * template of an image has HELLO, CONFIGURE, requests, CONFIGURE first (configure.c). Who breaks it,
  * or the framing, has a fatal error: the machine ends. What is wrong with one request is
  * answered on that request only, since its sender may be one client of many. */
 #include "guest/dispatch.h"
@@ -128,12 +129,13 @@ int gb_dispatch(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err
 
 	if (a->state == GB_AGENT_BOOTED && f->type == GB_FRAME_HELLO)
 		return on_hello(a, f, err);
-	if (a->state == GB_AGENT_GREETED && f->type == GB_FRAME_CONFIGURE)
+	if ((a->state == GB_AGENT_GREETED || a->state == GB_AGENT_WARMING) &&
+		f->type == GB_FRAME_CONFIGURE)
 		return on_configure(a, f, err);
 	if (f->type == GB_FRAME_SHUTDOWN && a->state == GB_AGENT_GREETED)
 		return shut_down(a, f, err);
-	if (a->state != GB_AGENT_CONFIGURED || f->type == GB_FRAME_HELLO ||
-		f->type == GB_FRAME_CONFIGURE)
+	if ((a->state != GB_AGENT_CONFIGURED && a->state != GB_AGENT_WARMING) ||
+		f->type == GB_FRAME_HELLO || f->type == GB_FRAME_CONFIGURE)
 		return gb_fail(err, GB_E_PROTOCOL, "unexpected %s frame from the host",
 			gb_frame_type_name(f->type));
 	if (about(a, f))

@@ -216,9 +216,24 @@ static int shake_hands(struct gb_boot *b, int fd_consume, const struct gb_machin
 	return r;
 }
 
+const char *gb_boot_kind_name(enum gb_boot_kind kind)
+{
+	static const char *const names[] = { "cold", "template", "image template" };
+
+	return names[kind];
+}
+
+/* Where one try begins. */
+struct origin {
+	enum gb_boot_kind kind;
+	const char *template_path; /* borrowed; NULL: cold */
+	const char *image;         /* borrowed; path of the image, with kind IMAGE */
+	int template_disk;         /* borrowed; the disk that belongs to the template */
+};
+
 static int start_vmm(struct gb_boot *b, const struct gb_machine_spec *spec,
-	const struct gb_parts *parts, const char *disk, const char *console, int ctl, int share,
-	uint64_t deadline, struct gb_err *err)
+	const struct gb_parts *parts, const struct origin *o, const char *disk,
+	const char *console, int ctl, int share, uint64_t deadline, struct gb_err *err)
 {
 	struct gb_vm_spec v = {
 		.accel = parts->accel.accel,
@@ -227,26 +242,37 @@ static int start_vmm(struct gb_boot *b, const struct gb_machine_spec *spec,
 		.disk = *spec->root ? spec->root : disk,
 		.disk_format = *spec->root ? GB_DISK_RAW : GB_DISK_QCOW2,
 		.bundle = parts->bundle,
-		.template_path = parts->template_path,
+		.template_path = o->template_path,
+		.template_root = o->kind == GB_BOOT_IMAGE,
 		.ctl_fd = ctl,
 		.share_fd = share,
 		.net_fd = -1,
 		.console = console,
 	};
 
+	int r;
+
+	/* as late as can be: what fails before leaves the disk as it was */
+	if (o->kind == GB_BOOT_IMAGE) {
+		r = gb_disk_replace(o->template_disk, o->image, disk, spec->disk_bytes,
+			!spec->ephemeral, err);
+		if (r < 0)
+			return r;
+	}
 	b->driver = &gb_driver_qemu;
 	return b->driver->start(&v, deadline, &b->vm, err);
 }
 
-/* One try to bring it up, from the template in parts or cold. */
+/* One try to bring it up. */
 static int attempt(const struct gb_dirs *d, const struct gb_machine_spec *spec,
-	const struct gb_parts *parts, struct gb_boot *b, struct gb_err *err)
+	const struct gb_parts *parts, const struct origin *o, struct gb_boot *b,
+	struct gb_err *err)
 {
 	gb_auto_free char *disk = gb_machine_path(d, spec->name, "disk.qcow2");
 	gb_auto_free char *console = gb_machine_path(d, spec->name, "console.log");
 	gb_auto_fd ctl = -1, ctl_vm = -1, share = -1, share_vm = -1;
 	uint64_t deadline = gb_deadline_ms(
-		parts->template_path ? RESTORE_DEADLINE_MS : COLD_DEADLINE_MS);
+		o->template_path ? RESTORE_DEADLINE_MS : COLD_DEADLINE_MS);
 	uint64_t since = gb_now_ns();
 	struct gb_share_plan plan;
 	int pair[2];
@@ -268,12 +294,58 @@ static int attempt(const struct gb_dirs *d, const struct gb_machine_spec *spec,
 	if (plan.count)
 		r = gb_share_server_start(&plan, share, &b->share_pid, &b->share_ctl, err);
 	if (r == 0)
-		r = start_vmm(b, spec, parts, disk, console, ctl_vm, share_vm, deadline, err);
+		r = start_vmm(b, spec, parts, o, disk, console, ctl_vm, share_vm, deadline, err);
 	if (r < 0)
 		return r;
 	note_time(b, "vmm", &since);
 	gb_fd_close(&ctl_vm);
 	return shake_hands(b, gb_take_fd(&ctl), spec, &plan, deadline, &since, err);
+}
+
+/* What a template has no part in fails again in the same way. */
+static bool is_final(int r)
+{
+	return r == GB_E_NOTFOUND || r == GB_E_DENIED || r == GB_E_BUSY;
+}
+
+static int attempt_cold(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+	const struct gb_parts *parts, struct gb_boot *b, struct gb_err *err)
+{
+	struct origin o = { .kind = GB_BOOT_COLD };
+
+	b->kind = o.kind;
+	return attempt(d, spec, parts, &o, b, err);
+}
+
+static int attempt_generic(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+	const struct gb_parts *parts, struct gb_boot *b, struct gb_err *err)
+{
+	struct origin o = { .kind = GB_BOOT_TEMPLATE, .template_path = parts->template_path };
+
+	b->kind = o.kind;
+	return attempt(d, spec, parts, &o, b, err);
+}
+
+/* The template's folder is held open, and all is taken from there: if another process makes
+ * it again meanwhile, disk and memory are still of one making. */
+static int attempt_image(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+	const char *image, const struct gb_parts *parts, struct gb_boot *b,
+	struct gb_err *err)
+{
+	gb_auto_fd dir = open(parts->image_template, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	gb_auto_fd disk = -1;
+	struct origin o = { .kind = GB_BOOT_IMAGE, .image = image };
+	char path[64];
+
+	if (dir >= 0)
+		disk = openat(dir, GB_TEMPLATE_DISK, O_RDONLY | O_CLOEXEC);
+	if (disk < 0)
+		return gb_fail(err, GB_E_STATE, "the template has no disk");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", dir);
+	o.template_path = path;
+	o.template_disk = disk;
+	b->kind = o.kind;
+	return attempt(d, spec, parts, &o, b, err);
 }
 
 /* Everything but the disk's lock, so that another try can follow. */
@@ -286,7 +358,7 @@ static void forget_attempt(struct gb_boot *b)
 }
 
 /* A template that cannot be restored is made once more, then a cold boot is used. */
-static int boot_with_parts(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+static int boot_generic(const struct gb_dirs *d, const struct gb_machine_spec *spec,
 	gb_boot_progress progress, void *ctx, struct gb_parts *parts, struct gb_boot *b,
 	struct gb_err *err)
 {
@@ -295,12 +367,10 @@ static int boot_with_parts(const struct gb_dirs *d, const struct gb_machine_spec
 
 	if (!parts->template_path) {
 		snprintf(b->note, sizeof(b->note), "cold boot, %.480s", parts->why);
-		return attempt(d, spec, parts, b, err);
+		return attempt_cold(d, spec, parts, b, err);
 	}
-	r = attempt(d, spec, parts, b, &first);
-	/* what the template has no part in fails again in the same way */
-	if (r == 0 || r == GB_E_NOTFOUND || r == GB_E_DENIED || r == GB_E_BUSY) {
-		b->from_template = r == 0;
+	r = attempt_generic(d, spec, parts, b, &first);
+	if (r == 0 || is_final(r)) {
 		if (r < 0 && err)
 			*err = first;
 		return r;
@@ -308,9 +378,8 @@ static int boot_with_parts(const struct gb_dirs *d, const struct gb_machine_spec
 	gb_log(GB_LOG_WARN, "the template did not restore: %s", first.msg);
 	forget_attempt(b);
 	if (gb_parts_rebuild(d, spec, progress, ctx, parts, NULL) == 0) {
-		r = attempt(d, spec, parts, b, err);
+		r = attempt_generic(d, spec, parts, b, err);
 		if (r == 0) {
-			b->from_template = true;
 			snprintf(b->note, sizeof(b->note), "template made again: %.480s",
 				first.msg);
 			return 0;
@@ -319,47 +388,95 @@ static int boot_with_parts(const struct gb_dirs *d, const struct gb_machine_spec
 		free(gb_take_ptr(parts->template_path));
 	}
 	gb_log(GB_LOG_WARN, "starting cold");
-	r = attempt(d, spec, parts, b, err);
+	r = attempt_cold(d, spec, parts, b, err);
 	snprintf(b->note, sizeof(b->note), "cold boot, template failed: %.470s", first.msg);
 	return r;
 }
 
+/* Once a try with the image's template has begun, the disk is no longer unused: what follows
+ * starts as if its host had crashed, and mounts it anew. */
+static int boot_with_parts(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+	const char *image, gb_boot_progress progress, void *ctx, struct gb_parts *parts,
+	struct gb_boot *b, struct gb_err *err)
+{
+	struct gb_err first = { 0 };
+	bool broken;
+	int r;
+
+	if (!parts->image_template) {
+		r = boot_generic(d, spec, progress, ctx, parts, b, err);
+		if (r == 0 && !*b->note)
+			snprintf(b->note, sizeof(b->note), "%s", parts->image_why);
+		return r;
+	}
+	r = attempt_image(d, spec, image, parts, b, &first);
+	if (r == 0 || is_final(r)) {
+		if (r < 0 && err)
+			*err = first;
+		return r;
+	}
+	gb_log(GB_LOG_WARN, "the image's template did not restore: %s", first.msg);
+	broken = r != GB_E_NOSPACE && r != GB_E_NOMEM;
+	forget_attempt(b);
+	gb_parts_drop_image(d, spec, broken, progress, ctx, parts);
+	r = boot_generic(d, spec, progress, ctx, parts, b, err);
+	if (r == 0 && !*b->note)
+		snprintf(b->note, sizeof(b->note), "the image's template failed: %.470s",
+			first.msg);
+	return r;
+}
+
 /* The image lies under every overlay; without it the disk is worth nothing. */
-static int check_image(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+static int find_image(const struct gb_dirs *d, const struct gb_machine_spec *spec, char **ret,
 	struct gb_err *err)
 {
 	gb_auto_free char *path = NULL;
 
 	if (*spec->root)
 		return 0;
-	if (asprintf(&path, "%s/images/%s/root.ext4", d->data, spec->image) < 0)
+	if (asprintf(&path, "%s/images/%s/root.ext4", d->data, spec->image) < 0) {
+		path = NULL;
 		return gb_nomem(err);
-	if (access(path, R_OK) == 0)
-		return 0;
-	return gb_fail(err, GB_E_NOTFOUND,
-		"image '%s' (%.12s) is missing: import it again from the same source, or "
-		"remove the machine",
-		spec->image_ref, spec->image);
+	}
+	if (access(path, R_OK) < 0)
+		return gb_fail(err, GB_E_NOTFOUND,
+			"image '%s' (%.12s) is missing: import it again from the same source, "
+			"or remove the machine",
+			spec->image_ref, spec->image);
+	*ret = gb_take_ptr(path);
+	return 0;
 }
 
-int gb_boot_machine(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+/* The note that it was started and the disk itself must both say that it is new: a template
+ * whose root is mounted destroys any other. */
+static bool is_new(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+	const char *image)
+{
+	gb_auto_free char *disk = gb_machine_path(d, spec->name, "disk.qcow2");
+
+	return disk && gb_disk_is_pristine(image, disk, spec->disk_bytes);
+}
+
+int gb_boot_machine(const struct gb_dirs *d, const struct gb_machine_spec *spec, bool fresh,
 	gb_boot_progress progress, void *ctx, struct gb_boot *ret, struct gb_err *err)
 {
+	gb_auto_free char *image = NULL;
 	struct gb_parts parts = { 0 };
 	uint64_t since = gb_now_ns();
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->agent_fd = ret->share_ctl = ret->disk_lock = -1;
-	r = check_image(d, spec, err);
+	r = find_image(d, spec, &image, err);
 	if (r == 0 && *spec->root)
 		r = gb_disk_lock(spec->root, &ret->disk_lock, err);
+	fresh = fresh && image && is_new(d, spec, image);
 	if (r == 0)
-		r = gb_parts_find(d, spec, progress, ctx, &parts, err);
+		r = gb_parts_find(
+			d, spec, fresh ? image : NULL, progress, ctx, &parts, err);
 	if (r == 0) {
 		note_time(ret, "prepare", &since);
-		ret->accel = parts.accel.accel;
-		r = boot_with_parts(d, spec, progress, ctx, &parts, ret, err);
+		r = boot_with_parts(d, spec, image, progress, ctx, &parts, ret, err);
 		ret->accel = parts.accel.accel;
 	}
 	gb_parts_done(&parts);

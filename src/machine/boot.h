@@ -10,6 +10,13 @@
 
 #define GB_WORK_PATH "/work" /* where the machine's directory is inside */
 
+enum gb_boot_kind {
+	GB_BOOT_COLD,
+	GB_BOOT_TEMPLATE, /* a generic one: it mounted its root itself */
+	GB_BOOT_IMAGE,    /* one of its image */
+};
+const char *gb_boot_kind_name(enum gb_boot_kind kind);
+
 struct gb_boot {
 	const struct gb_driver *driver;
 	struct gb_vm *vm;              /* owned */
@@ -19,7 +26,7 @@ struct gb_boot {
 	int disk_lock;                 /* owned, -1 unless a raw root is used */
 	struct gb_msg_configured guest; /* owned: what the agent said of itself */
 	enum gb_accel accel;
-	bool from_template;
+	enum gb_boot_kind kind;
 	char note[512];           /* why it was not as hoped for, "" if it was */
 	struct gb_strv shares;    /* "host:guest:rw|ro" */
 	struct gb_strv timings;   /* "step=nanoseconds" */
@@ -27,7 +34,9 @@ struct gb_boot {
 
 typedef void (*gb_boot_progress)(void *ctx, const char *line);
 
-int gb_boot_machine(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+/* fresh: it was never started. Only such a machine, whose disk holds nothing either, is started
+ * from a template of its image. */
+int gb_boot_machine(const struct gb_dirs *d, const struct gb_machine_spec *spec, bool fresh,
 	gb_boot_progress progress, void *ctx, struct gb_boot *ret, struct gb_err *err);
 /* Kills what still runs and releases everything. */
 void gb_boot_done(struct gb_boot *b);

@@ -11,13 +11,21 @@ struct gb_parts {
 	struct gb_accel_result accel;
 	struct gb_boot_paths paths; /* owned */
 	char *bundle;               /* owned */
-	char *template_path;        /* owned; NULL: cold boot, and why says why */
+	char *image_template;       /* owned; NULL: none is used */
+	char *template_path;        /* owned; the generic one; NULL: cold boot, and why says why;
+				       not looked for with image_template */
 	char why[512];
+	char image_why[512];        /* why image_template could not be made, "" if it was not wanted */
 };
+
 void gb_parts_done(struct gb_parts *p);
-/* From the caches, or made by the role "prepare" with its progress lines passed on. */
-int gb_parts_find(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+/* From the caches, or made by the role "prepare" with its progress lines passed on. image: the
+ * path of the image when a template of it can be used, else NULL. */
+int gb_parts_find(const struct gb_dirs *d, const struct gb_machine_spec *spec, const char *image,
 	gb_boot_progress progress, void *ctx, struct gb_parts *ret, struct gb_err *err);
+/* The image's template did not restore: forget it, go on with the generic one. */
+void gb_parts_drop_image(const struct gb_dirs *d, const struct gb_machine_spec *spec, bool broken,
+	gb_boot_progress progress, void *ctx, struct gb_parts *p);
 /* After a template failed to restore: forget it and make it once more. */
 int gb_parts_rebuild(const struct gb_dirs *d, const struct gb_machine_spec *spec,
 	gb_boot_progress progress, void *ctx, struct gb_parts *p, struct gb_err *err);

@@ -19,6 +19,7 @@ void gb_parts_done(struct gb_parts *p)
 {
 	gb_boot_paths_done(&p->paths);
 	free(p->bundle);
+	free(p->image_template);
 	free(p->template_path);
 	memset(p, 0, sizeof(*p));
 }
@@ -34,7 +35,18 @@ static struct gb_template_want template_want(
 	};
 }
 
-static void prepare_arguments(struct gb_strv *argv, const char *what,
+static struct gb_template_want image_want(
+	const struct gb_machine_spec *spec, const struct gb_parts *p)
+{
+	struct gb_template_want w = template_want(spec, p);
+
+	w.image = spec->image;
+	w.disk_bytes = spec->disk_bytes;
+	return w;
+}
+
+/* image: NULL but for a template of it. */
+static void prepare_arguments(struct gb_strv *argv, const char *what, const char *image,
 	const struct gb_machine_spec *spec, const struct gb_parts *p)
 {
 	gb_strv_add(argv, what);
@@ -51,6 +63,11 @@ static void prepare_arguments(struct gb_strv *argv, const char *what,
 	gb_strv_addf(argv, "--accel=%s", gb_accel_name(p->accel.accel));
 	gb_strv_addf(argv, "--cpus=%u", spec->cpus);
 	gb_strv_addf(argv, "--memory=%llu", (unsigned long long)spec->memory_bytes);
+	if (!image)
+		return;
+	gb_strv_addf(argv, "--image=%s", image);
+	gb_strv_addf(argv, "--digest=%s", spec->image);
+	gb_strv_addf(argv, "--disk=%llu", (unsigned long long)spec->disk_bytes);
 }
 
 /* The role's two outputs: progress lines on stderr, the folder on stdout. */
@@ -132,7 +149,7 @@ static int wait_prepare(pid_t pid, struct prepare_run *run, char **ret, struct g
 	return *ret ? 0 : gb_nomem(err);
 }
 
-static int run_prepare(const char *what, const struct gb_machine_spec *spec,
+static int run_prepare(const char *what, const char *image, const struct gb_machine_spec *spec,
 	const struct gb_parts *p, gb_boot_progress progress, void *ctx, char **ret,
 	struct gb_err *err)
 {
@@ -149,7 +166,7 @@ static int run_prepare(const char *what, const struct gb_machine_spec *spec,
 	if (r < 0)
 		return r;
 	gb_strv_add(&argv, role);
-	prepare_arguments(&argv, what, spec, p);
+	prepare_arguments(&argv, what, image, spec, p);
 	r = gb_strv_check(&argv, "arguments", err);
 	if (r < 0)
 		return r;
@@ -188,12 +205,35 @@ static void find_template(const struct gb_dirs *d, const struct gb_machine_spec 
 	int r = gb_template_lookup(d->cache, &want, &p->template_path, &e);
 
 	if (r == GB_E_NOTFOUND)
-		r = run_prepare("template", spec, p, progress, ctx, &p->template_path, &e);
+		r = run_prepare(
+			"template", NULL, spec, p, progress, ctx, &p->template_path, &e);
 	if (r < 0)
 		snprintf(p->why, sizeof(p->why), "no template: %.480s", e.msg);
 }
 
-int gb_parts_find(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+static void find_image_template(const struct gb_dirs *d, const struct gb_machine_spec *spec,
+	const char *image, gb_boot_progress progress, void *ctx, struct gb_parts *p)
+{
+	struct gb_template_want want = image_want(spec, p);
+	struct gb_err e = { 0 };
+	int r = gb_template_lookup(d->cache, &want, &p->image_template, &e);
+
+	if (r != GB_E_NOTFOUND)
+		return;
+	if (!gb_template_allowed(d->cache, &want)) {
+		snprintf(p->image_why, sizeof(p->image_why),
+			"templates of this image have failed: not tried for a day");
+		return;
+	}
+	r = run_prepare("template", image, spec, p, progress, ctx, &p->image_template, &e);
+	if (r == 0)
+		return;
+	gb_template_failed(d->cache, &want);
+	gb_log(GB_LOG_WARN, "no template of the image: %s", e.msg);
+	snprintf(p->image_why, sizeof(p->image_why), "no template of the image: %.470s", e.msg);
+}
+
+int gb_parts_find(const struct gb_dirs *d, const struct gb_machine_spec *spec, const char *image,
 	gb_boot_progress progress, void *ctx, struct gb_parts *ret, struct gb_err *err)
 {
 	struct gb_boot_source source = {
@@ -217,11 +257,27 @@ int gb_parts_find(const struct gb_dirs *d, const struct gb_machine_spec *spec,
 		return r;
 	r = gb_bundle_lookup(d->cache, &ret->paths, &ret->bundle, err);
 	if (r == GB_E_NOTFOUND)
-		r = run_prepare("bundle", spec, ret, progress, ctx, &ret->bundle, err);
+		r = run_prepare("bundle", NULL, spec, ret, progress, ctx, &ret->bundle, err);
 	if (r < 0)
 		return r;
-	find_template(d, spec, progress, ctx, ret);
+	if (image)
+		find_image_template(d, spec, image, progress, ctx, ret);
+	if (!ret->image_template)
+		find_template(d, spec, progress, ctx, ret);
 	return 0;
+}
+
+void gb_parts_drop_image(const struct gb_dirs *d, const struct gb_machine_spec *spec, bool broken,
+	gb_boot_progress progress, void *ctx, struct gb_parts *p)
+{
+	struct gb_template_want want = image_want(spec, p);
+
+	free(gb_take_ptr(p->image_template));
+	if (broken) {
+		gb_template_discard(d->cache, &want, NULL);
+		gb_template_failed(d->cache, &want);
+	}
+	find_template(d, spec, progress, ctx, p);
 }
 
 int gb_parts_rebuild(const struct gb_dirs *d, const struct gb_machine_spec *spec,
@@ -233,5 +289,5 @@ int gb_parts_rebuild(const struct gb_dirs *d, const struct gb_machine_spec *spec
 	free(gb_take_ptr(p->template_path));
 	if (r < 0)
 		return r;
-	return run_prepare("template", spec, p, progress, ctx, &p->template_path, err);
+	return run_prepare("template", NULL, spec, p, progress, ctx, &p->template_path, err);
 }

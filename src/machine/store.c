@@ -294,6 +294,15 @@ int gb_machine_set_last(const struct gb_dirs *d, const char *name, const char *t
 	return gb_file_write_atomic(folder, "last", text, strlen(text), 0600, err);
 }
 
+/* True also when it cannot be told. */
+bool gb_machine_was_started(const struct gb_dirs *d, const char *name)
+{
+	gb_auto_free char *path = gb_machine_path(d, name, "last");
+	struct stat st;
+
+	return !path || lstat(path, &st) == 0 || errno != ENOENT;
+}
+
 /* How the last run ended: the text of the file, NULL when there is none. */
 static char *read_last(int folder)
 {

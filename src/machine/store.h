@@ -51,6 +51,8 @@ void gb_machine_lock_done(struct gb_machine_lock *l);
 /* Note how the run ended ("ok", or why not), or that it began ("running"). */
 int gb_machine_set_last(const struct gb_dirs *d, const char *name, const char *text,
 	struct gb_err *err);
+/* Whether it was ever started: there is a note of it. */
+bool gb_machine_was_started(const struct gb_dirs *d, const char *name);
 /* Remove what killed creators and removers left. */
 void gb_machine_sweep(const struct gb_dirs *d);
 /* Remove folder and socket. GB_E_STATE while it runs. Missing is GB_E_NOTFOUND. */

@@ -77,7 +77,7 @@ struct gb_list { /* owned strings, NULL-terminated vector; v is never NULL after
 	F(u32, flags)  /* enum gb_copy_flag */
 #define GB_MSG_STATUS(F) /* request has no payload; this is the reply */                 \
 	F(str, name) F(str, state) F(u32, supervisor_pid) F(u32, vmm_pid) F(u32, share_pid) \
-	F(str, accel) F(str, start_kind) /* "template" or "cold" */                      \
+	F(str, accel) F(str, start_kind) /* "image template", "template" or "cold" */    \
 	F(str, kernel) F(u64, started_realtime_ns) F(u32, requests) F(list, shares)      \
 	F(str, note) /* why it is as it is: "host disk full", fallback reasons */        \
 	F(list, timings) /* "name=nanoseconds" of the start, in order */
@@ -168,6 +168,8 @@ struct gb_list { /* owned strings, NULL-terminated vector; v is never NULL after
 enum gb_configure_flag {
 	GB_CONFIGURE_GROW = 1 << 0,   /* grow the root file system to its device */
 	GB_CONFIGURE_RDONLY = 1 << 1, /* mount the root read-only */
+	GB_CONFIGURE_PREPARE = 1 << 2, /* for a template: the root and the tools' world, but no
+					  identity; again: what was warmed up is settled */
 };
 enum gb_share_flag {
 	GB_SHARE_RDONLY = 1 << 0,

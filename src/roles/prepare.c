@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "image/disk/clone.h"
 #include "vmm/prepare.h"
 
 #include <getopt.h>
@@ -13,6 +14,7 @@
 
 #define CPUS_MAX   64
 #define MEMORY_MAX (UINT64_C(1) << 44)
+#define DISK_MAX   (UINT64_C(1) << 44)
 
 static const char usage[] =
 	"usage: glovebox-prepare bundle [--kernel FILE [--modules DIR]] [--agent FILE]\n"
@@ -28,6 +30,9 @@ static const char usage[] =
 	"  --cpus N        processors of the machines that start from it\n"
 	"  --memory BYTES  their memory (also 512M, 2G)\n"
 	"  --network       with a network device\n"
+	"  --image FILE    a template of this image (a raw ext4), with:\n"
+	"  --digest HEX    its digest, and\n"
+	"  --disk BYTES    the size of its machines' disks\n"
 	"  --cache DIR     where the results are kept\n"
 	"\n"
 	"example: glovebox-prepare template --accel tcg --cpus 2 --memory 2G\n";
@@ -36,6 +41,7 @@ struct request {
 	const char *what; /* "bundle" or "template" */
 	struct gb_boot_source source;
 	struct gb_template_want want;
+	const char *image; /* path; NULL: a generic template */
 	const char *cache; /* NULL: the usual place */
 };
 
@@ -47,7 +53,10 @@ enum option_code {
 	OPT_CPUS,
 	OPT_MEMORY,
 	OPT_NETWORK,
-	OPT_CACHE
+	OPT_CACHE,
+	OPT_IMAGE,
+	OPT_DIGEST,
+	OPT_DISK
 };
 
 static const struct option options[] = {
@@ -59,6 +68,9 @@ static const struct option options[] = {
 	{"memory", required_argument, NULL, OPT_MEMORY},
 	{"network", no_argument, NULL, OPT_NETWORK},
 	{"cache", required_argument, NULL, OPT_CACHE},
+	{"image", required_argument, NULL, OPT_IMAGE},
+	{"digest", required_argument, NULL, OPT_DIGEST},
+	{"disk", required_argument, NULL, OPT_DISK},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -81,6 +93,12 @@ static int take_option(struct request *q, int code, const char *value, struct gb
 	case OPT_CACHE:
 		q->cache = value;
 		return 0;
+	case OPT_IMAGE:
+		q->image = value;
+		return 0;
+	case OPT_DIGEST:
+		q->want.image = value;
+		return 0;
 	case OPT_NETWORK:
 		q->want.network = true;
 		return 0;
@@ -93,6 +111,9 @@ static int take_option(struct request *q, int code, const char *value, struct gb
 	case OPT_MEMORY:
 		r = gb_parse_size(value, 1, MEMORY_MAX, &q->want.memory_bytes, err);
 		return r < 0 ? gb_wrap(err, r, "--memory") : 0;
+	case OPT_DISK:
+		r = gb_parse_size(value, 1, DISK_MAX, &q->want.disk_bytes, err);
+		return r < 0 ? gb_wrap(err, r, "--disk") : 0;
 	default:
 		return gb_fail(err, GB_E_INVALID, "unknown option (see --help)");
 	}
@@ -124,6 +145,9 @@ static int parse(int argc, char **argv, struct request *q, struct gb_err *err)
 			!q->want.memory_bytes))
 		return gb_fail(err, GB_E_INVALID,
 			"template needs --accel (not auto), --cpus and --memory");
+	if (!q->image != !q->want.image || !q->image != !q->want.disk_bytes)
+		return gb_fail(err, GB_E_INVALID,
+			"--image, --digest and --disk come together");
 	return 0;
 }
 
@@ -132,9 +156,17 @@ static void show(void *ctx GB_UNUSED, const char *line)
 	fprintf(stderr, "%s\n", line);
 }
 
+static int make_disk(void *ctx, const char *path, struct gb_err *err)
+{
+	const struct request *q = ctx;
+
+	return gb_disk_clone(q->image, path, q->want.disk_bytes, err);
+}
+
 static int make(struct request *q, const char *cache, char **ret, struct gb_err *err)
 {
 	gb_auto_done(gb_boot_paths) paths = {0};
+	struct gb_template_disk disk = {make_disk, q};
 	gb_auto_free char *bundle = NULL;
 	int r = gb_boot_locate(&q->source, &paths, err);
 
@@ -148,7 +180,8 @@ static int make(struct request *q, const char *cache, char **ret, struct gb_err 
 		return 0;
 	}
 	q->want.bundle = bundle;
-	return gb_template_make(cache, &q->want, show, NULL, ret, err);
+	return gb_template_make(
+		cache, &q->want, q->image ? &disk : NULL, show, NULL, ret, err);
 }
 
 static int run(struct request *q, struct gb_err *err)

@@ -24,6 +24,8 @@ struct gb_vm_spec {
 	bool disk_readonly; /* cold boots only: GB_E_INVALID with template_path */
 	const char *bundle;        /* folder of a boot bundle, see vmm/boot.h */
 	const char *template_path; /* folder of a template to restore, or NULL: cold boot */
+	bool template_root; /* the template has its root mounted (vmm/template.h): disk is a copy
+			       of its disk that nothing has written to since */
 	int ctl_fd;                /* our peer's ends: connected stream sockets that the VMM */
 	int share_fd;              /* child gets as its two serial ports */
 	int net_fd;                /* a stream netdev's socket, -1: no network device */

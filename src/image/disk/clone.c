@@ -9,6 +9,7 @@
  * whatever its virtual size, and growing it is one number in the header. */
 #include "image/disk/clone.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "store/publish.h"
 
@@ -16,9 +17,11 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -80,14 +83,14 @@ static int put(int fd, const void *data, size_t len, uint64_t at, struct gb_err 
 	return 0;
 }
 
-static int write_overlay(int fd, const char *base, uint64_t size, struct gb_err *err)
+static struct qcow_start make_start(const char *base, uint64_t size)
 {
-	struct qcow_start s = {
+	return (struct qcow_start){
 		.header =
 			{
 				.magic = htobe32(QCOW_MAGIC),
 				.version = htobe32(3),
-				.backing_file_offset = htobe64(sizeof(s)),
+				.backing_file_offset = htobe64(sizeof(struct qcow_start)),
 				.backing_file_size = htobe32((uint32_t)strlen(base)),
 				.cluster_bits = htobe32(QCOW_CLUSTER_BITS),
 				.size = htobe64(size),
@@ -96,12 +99,17 @@ static int write_overlay(int fd, const char *base, uint64_t size, struct gb_err 
 				.refcount_table_offset = htobe64(QCOW_CLUSTER),
 				.refcount_table_clusters = htobe32(1),
 				.refcount_order = htobe32(4),
-				.header_length = htobe32(sizeof(s.header)),
+				.header_length = htobe32(sizeof(struct qcow_header)),
 			},
 		.format_type = htobe32(QCOW_EXT_FORMAT),
 		.format_length = htobe32(3),
 		.format = "raw",
 	};
+}
+
+static int write_overlay(int fd, const char *base, uint64_t size, struct gb_err *err)
+{
+	struct qcow_start s = make_start(base, size);
 	uint64_t first_block = htobe64(2 * QCOW_CLUSTER);
 	uint16_t used[QCOW_CLUSTERS];
 	int r;
@@ -166,6 +174,140 @@ int gb_disk_clone(const char *base, const char *dest, uint64_t size, struct gb_e
 	if (r < 0)
 		return gb_wrap(err, r, "cannot make disk '%s'", dest);
 	return 0;
+}
+
+/* As gb_disk_clone leaves it: QEMU makes a file longer with its first write, and never clears
+ * an entry of the L1 table that it has set. */
+static bool is_pristine(int fd, const char *base, uint64_t size)
+{
+	struct qcow_start want = make_start(base, size);
+	struct qcow_start is;
+	char name[QCOW_NAME_MAX + 1];
+	uint64_t table[QCOW_CLUSTER / sizeof(uint64_t)];
+	size_t len = strlen(base);
+	struct stat st;
+
+	if (len > QCOW_NAME_MAX || fstat(fd, &st) < 0 ||
+		(uint64_t)st.st_size != QCOW_CLUSTERS * QCOW_CLUSTER ||
+		pread(fd, &is, sizeof(is), 0) != sizeof(is) ||
+		memcmp(&is, &want, sizeof(is)) != 0 ||
+		pread(fd, name, len, sizeof(is)) != (ssize_t)len || memcmp(name, base, len) != 0)
+		return false;
+	for (uint64_t i = 3; i < QCOW_CLUSTERS; i++) {
+		if (pread(fd, table, sizeof(table), (off_t)(i * QCOW_CLUSTER)) !=
+			(ssize_t)sizeof(table))
+			return false;
+		for (size_t k = 0; k < GB_ARRAY_SIZE(table); k++)
+			if (table[k])
+				return false;
+	}
+	return true;
+}
+
+bool gb_disk_is_pristine(const char *base, const char *dest, uint64_t size)
+{
+	gb_auto_fd fd = open(dest, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd >= 0 && is_pristine(fd, base, size);
+}
+
+static int copy_bytes(int from, int to, off_t at, off_t end, struct gb_err *err)
+{
+	while (at < end) {
+		off_t in = at, out = at;
+		ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(end - at), 0);
+
+		if (n <= 0)
+			return gb_fail_sys(err, n < 0 ? errno : EIO, "cannot copy");
+		at += n;
+	}
+	return 0;
+}
+
+/* Shared blocks where the file system can, else what is not a hole. */
+static int copy_file(int from, int to, struct gb_err *err)
+{
+	struct stat st;
+	off_t at = 0;
+
+	if (ioctl(to, FICLONE, from) == 0)
+		return 0;
+	if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
+		return gb_fail_sys(err, errno, "cannot set its size");
+	while ((at = lseek(from, at, SEEK_DATA)) >= 0) {
+		off_t end = lseek(from, at, SEEK_HOLE);
+		int r = end < 0 ? gb_fail_sys(err, errno, "cannot read the template's disk")
+				: copy_bytes(from, to, at, end, err);
+
+		if (r < 0)
+			return r;
+		at = end;
+	}
+	return errno == ENXIO ? 0 : gb_fail_sys(err, errno, "cannot read the template's disk");
+}
+
+/* The name of the image is the last thing in the header's cluster. */
+static int set_base(int fd, const char *base, uint64_t size, struct gb_err *err)
+{
+	struct qcow_header h;
+	uint64_t at;
+	int r;
+
+	if (pread(fd, &h, sizeof(h), 0) != sizeof(h) || be32toh(h.magic) != QCOW_MAGIC ||
+		be32toh(h.version) != 3 || be32toh(h.cluster_bits) != QCOW_CLUSTER_BITS ||
+		be64toh(h.size) != size || h.nb_snapshots || h.incompatible_features)
+		return gb_fail(err, GB_E_STATE, "the template's disk is not as it should be");
+	at = be64toh(h.backing_file_offset);
+	if (at < sizeof(h) || at > QCOW_CLUSTER - QCOW_NAME_MAX || strlen(base) > QCOW_NAME_MAX)
+		return gb_fail(err, GB_E_STATE, "the template's disk names no image");
+	h.backing_file_size = htobe32((uint32_t)strlen(base));
+	r = put(fd, &h, sizeof(h), 0, err);
+	return r == 0 ? put(fd, base, strlen(base), at, err) : r;
+}
+
+static int sync_folder_of(const char *path, struct gb_err *err)
+{
+	gb_auto_free char *folder = strndup(path, (size_t)(gb_path_base(path) - path));
+
+	if (!folder)
+		return gb_nomem(err);
+	return gb_sync_folder(*folder ? folder : ".", err);
+}
+
+static int replace(int from, const char *base, const char *dest, const char *tmp, uint64_t size,
+	bool durable, struct gb_err *err)
+{
+	gb_auto_fd fd = open(tmp, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int r = fd < 0 ? gb_fail_sys(err, errno, "cannot create '%s'", tmp)
+		       : copy_file(from, fd, err);
+
+	if (r == 0)
+		r = set_base(fd, base, size, err);
+	if (r == 0 && durable && fsync(fd) < 0)
+		r = gb_fail_sys(err, errno, "cannot sync");
+	if (r == 0 && rename(tmp, dest) < 0)
+		r = gb_fail_sys(err, errno, "cannot rename '%s'", tmp);
+	if (r < 0) {
+		unlink(tmp);
+		return r;
+	}
+	return durable ? sync_folder_of(dest, err) : 0;
+}
+
+int gb_disk_replace(int from_fd, const char *base, const char *dest, uint64_t size, bool durable,
+	struct gb_err *err)
+{
+	gb_auto_free char *tmp = NULL;
+	int r;
+
+	if (!gb_disk_is_pristine(base, dest, size))
+		return gb_fail(err, GB_E_STATE, "disk '%s' has been used", dest);
+	if (asprintf(&tmp, "%s.new", dest) < 0) {
+		tmp = NULL;
+		return gb_nomem(err);
+	}
+	r = replace(from_fd, base, dest, tmp, size, durable, err);
+	return r < 0 ? gb_wrap(err, r, "cannot make disk '%s'", dest) : 0;
 }
 
 static int read_header(

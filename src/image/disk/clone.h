@@ -10,6 +10,15 @@
  * the raw image base (absolute path). size is at least the base's size. GB_E_EXISTS,
  * GB_E_NOSPACE… leave nothing behind. */
 int gb_disk_clone(const char *base, const char *dest, uint64_t size, struct gb_err *err);
+/* Whether dest is as gb_disk_clone made it with these arguments and nothing was ever written to
+ * it: what its guest would read is the image. False when that cannot be told. */
+bool gb_disk_is_pristine(const char *base, const char *dest, uint64_t size);
+/* Replace dest, which must be pristine (GB_E_STATE if it is not), by a copy of the overlay in
+ * from_fd, which has the same size and an image of the same content below it, perhaps at another
+ * path. durable: the copy outlives a crash of the host from here on. Nobody else may open dest
+ * meanwhile. On failure dest is as it was, or the whole copy. */
+int gb_disk_replace(int from_fd, const char *base, const char *dest, uint64_t size, bool durable,
+	struct gb_err *err);
 /* Grow an overlay made by gb_disk_clone; never shrinks (GB_E_INVALID). */
 int gb_disk_grow(const char *path, uint64_t size, struct gb_err *err);
 int gb_disk_size(const char *path, uint64_t *ret, struct gb_err *err);

@@ -32,7 +32,7 @@ void gb_sup_send_status(struct gb_sup_client *c, uint32_t id)
 		.vmm_pid = (uint32_t)b->driver->pid(b->vm),
 		.share_pid = (uint32_t)b->share_pid,
 		.accel = (char *)(uintptr_t)gb_accel_name(b->accel),
-		.start_kind = (char *)(uintptr_t)(b->from_template ? "template" : "cold"),
+		.start_kind = (char *)(uintptr_t)gb_boot_kind_name(b->kind),
 		.kernel = b->guest.kernel,
 		.started_realtime_ns = s->started_ns,
 		.requests = gb_sup_requests(s),

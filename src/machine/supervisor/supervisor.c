@@ -217,6 +217,7 @@ static int bring_up(struct gb_sup *s, const char *name, const char *socket_path,
 	struct gb_machine_lock *lock, struct gb_err *err)
 {
 	struct starting st = { first };
+	bool fresh = false;
 	int r = gb_machine_load(&s->dirs, name, &s->spec, err);
 
 	if (r == 0)
@@ -225,10 +226,13 @@ static int bring_up(struct gb_sup *s, const char *name, const char *socket_path,
 		return r;
 	gb_machine_sweep(&s->dirs);
 	r = open_listener(s, socket_path, err);
+	/* asked under its lock, before this start leaves its own note */
+	if (r == 0)
+		fresh = !gb_machine_was_started(&s->dirs, name);
 	if (r == 0)
 		r = gb_machine_set_last(&s->dirs, name, "running", err);
 	if (r == 0)
-		r = gb_boot_machine(&s->dirs, &s->spec, start_progress, &st, &s->boot, err);
+		r = gb_boot_machine(&s->dirs, &s->spec, fresh, start_progress, &st, &s->boot, err);
 	if (r < 0)
 		gb_machine_set_last(&s->dirs, name, err->msg, NULL);
 	return r;

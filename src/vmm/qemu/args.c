@@ -15,6 +15,11 @@ uint64_t gb_qemu_memory(uint64_t bytes)
 	return (bytes + MIB - 1) / MIB * MIB;
 }
 
+static bool is_incoming(const struct gb_qemu_plan *p)
+{
+	return p->mode == GB_QEMU_RESTORE || p->mode == GB_QEMU_REMAKE;
+}
+
 static int check_plan(const struct gb_qemu_plan *p, struct gb_err *err)
 {
 	const struct gb_vm_spec *vm = p->vm;
@@ -35,7 +40,7 @@ static int check_plan(const struct gb_qemu_plan *p, struct gb_err *err)
 		return gb_fail(err, GB_E_INVALID, "no disk was given");
 	if (p->mode != GB_QEMU_COLD && !p->memory)
 		return gb_fail(err, GB_E_INVALID, "no memory file was given");
-	if (p->mode != GB_QEMU_RESTORE && !vm->bundle)
+	if (!is_incoming(p) && !vm->bundle)
 		return gb_fail(err, GB_E_INVALID, "no boot bundle was given");
 	return 0;
 }
@@ -75,7 +80,7 @@ static void add_machine(struct gb_strv *l, const struct gb_qemu_plan *p)
 			json_pack("{s:s, s:s, s:s, s:I, s:b}", "qom-type",
 				"memory-backend-file", "id", "mem", "mem-path", p->memory,
 				"size", (json_int_t)memory, "share",
-				p->mode == GB_QEMU_MAKE));
+				p->mode != GB_QEMU_RESTORE));
 	gb_strv_add(l, "-m");
 	gb_strv_addf(l, "%" PRIu64 "M", memory / MIB);
 	gb_strv_add(l, "-smp");
@@ -171,7 +176,7 @@ int gb_qemu_args(const struct gb_qemu_plan *p, struct gb_strv *ret, struct gb_er
 			     "resourcecontrol=deny",
 			     NULL});
 	add_machine(ret, p);
-	if (p->mode == GB_QEMU_RESTORE)
+	if (is_incoming(p))
 		add_all(ret, (const char *const[]){"-incoming", "defer", NULL});
 	else
 		add_kernel(ret, p);

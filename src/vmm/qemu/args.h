@@ -9,6 +9,8 @@
 enum gb_qemu_mode {
 	GB_QEMU_COLD,    /* boot, with memory of its own */
 	GB_QEMU_MAKE,    /* boot with the memory in a shared file, to become a template */
+	GB_QEMU_REMAKE,  /* wait for a template's state, with a copy of its memory, shared: to
+			    become another template */
 	GB_QEMU_RESTORE, /* the template's memory mapped privately, waiting for its state */
 };
 
@@ -20,17 +22,24 @@ enum gb_qemu_fd {
 	GB_QEMU_FD_CONSOLE = 6,
 	GB_QEMU_FD_NET = 7,
 	GB_QEMU_FD_STATE = 8,
+	GB_QEMU_FD_MEMORY = 9,
 };
 
 #define GB_QEMU_CPUS_MAX   64u
 #define GB_QEMU_MEMORY_MIN (UINT64_C(64) << 20)
 #define GB_QEMU_MEMORY_MAX (UINT64_C(1) << 40)
 
+/* Opened through the descriptor: whatever happens to the template's folder meanwhile, memory and
+ * state are of one making. */
+#define GB_QEMU_MEMORY_INHERITED "/proc/self/fd/9"
+_Static_assert(GB_QEMU_FD_MEMORY == 9, "named in the path");
+
 struct gb_qemu_plan {
 	enum gb_qemu_mode mode;
 	const struct gb_vm_spec *vm; /* borrowed */
 	const char *binary;          /* borrowed; of qemu-system-* */
-	const char *memory;          /* borrowed; the memory file, not for COLD */
+	const char *memory;          /* borrowed; the memory file, not for COLD; where it is
+					inherited: GB_QEMU_MEMORY_INHERITED */
 	unsigned tsc_khz;            /* TCG: the host's frequency; 0: let the guest find out */
 };
 

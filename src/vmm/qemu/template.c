@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Counts up when templates of the same parts come out differently. */
-#define TEMPLATE_FORMAT "glovebox-template 2"
+#define TEMPLATE_FORMAT "glovebox-template 3"
 #define CPUINFO_MAX	16384
 
 void gb_template_key_done(struct gb_template_key *k)
@@ -102,6 +102,9 @@ static int make_text(const char *binary, const struct gb_template_want *w, char 
 	gb_buf_printf(&text, "bundle %s\n", gb_path_base(w->bundle));
 	if (w->accel == GB_ACCEL_KVM)
 		add_host_cpu(&text);
+	if (w->image)
+		gb_buf_printf(
+			&text, "image %s\ndisk %" PRIu64 "\n", w->image, w->disk_bytes);
 	r = add_args(&text, binary, w, err);
 	if (r < 0)
 		return r;
@@ -129,7 +132,7 @@ int gb_template_key_init(struct gb_template_key *k, const char *cache_dir,
 		return r;
 	}
 	hash = gb_fnv1a(k->text, strlen(k->text), GB_FNV1A_SEED);
-	k->folder = gb_path_join(cache_dir, "templates");
+	k->folder = gb_path_join(cache_dir, w->image ? "image-templates" : "templates");
 	if (asprintf(&k->name, "%016" PRIx64, hash) < 0)
 		k->name = NULL;
 	if (k->folder && k->name)
@@ -163,7 +166,7 @@ static bool file_is_whole(int dir, const char *name, const json_t *size)
 
 /* Whether what lies in dir is the template for k. */
 static bool fits(int dir, const struct gb_template_key *k, const char *cache_dir,
-	enum gb_accel accel)
+	const struct gb_template_want *w)
 {
 	json_auto_t *d = NULL;
 	json_int_t khz;
@@ -174,7 +177,9 @@ static bool fits(int dir, const struct gb_template_key *k, const char *cache_dir
 		!file_is_whole(dir, "memory", json_object_get(d, "memory_size")) ||
 		!file_is_whole(dir, "state", json_object_get(d, "state_size")))
 		return false;
-	if (accel != GB_ACCEL_TCG)
+	if (w->image && !file_is_whole(dir, GB_TEMPLATE_DISK, json_object_get(d, "disk_size")))
+		return false;
+	if (w->accel != GB_ACCEL_TCG)
 		return true;
 	khz = json_integer_value(json_object_get(d, "tsc_khz"));
 	return khz >= 0 && khz <= UINT32_MAX &&
@@ -190,7 +195,7 @@ int gb_template_find(const struct gb_template_key *k, const char *cache_dir,
 	if (!path)
 		return gb_nomem(err);
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (dir < 0 || !fits(dir, k, cache_dir, w->accel))
+	if (dir < 0 || !fits(dir, k, cache_dir, w))
 		return gb_fail(
 			err, GB_E_NOTFOUND, "no template for this kind of machine yet");
 	/* says when it was used last, for who clears up */
@@ -245,4 +250,41 @@ int gb_template_discard(
 	r = remove_template(&k, err);
 	gb_template_key_done(&k);
 	return r;
+}
+
+/* FOLDER/.failed-KEY: a byte a failure. */
+static char *failures_path(const char *cache_dir, const struct gb_template_want *w)
+{
+	struct gb_template_key k;
+	char *path = NULL;
+
+	if (gb_template_key_init(&k, cache_dir, w, NULL) < 0)
+		return NULL;
+	if (asprintf(&path, "%s/.failed-%s", k.folder, k.name) < 0)
+		path = NULL;
+	gb_template_key_done(&k);
+	return path;
+}
+
+bool gb_template_allowed(const char *cache_dir, const struct gb_template_want *w)
+{
+	gb_auto_free char *path = failures_path(cache_dir, w);
+	struct stat st;
+
+	if (!path || stat(path, &st) < 0 || st.st_size < GB_TEMPLATE_FAILURES)
+		return path;
+	if (time(NULL) - st.st_mtim.tv_sec < GB_TEMPLATE_REST_S)
+		return false;
+	unlink(path);
+	return true;
+}
+
+void gb_template_failed(const char *cache_dir, const struct gb_template_want *w)
+{
+	gb_auto_free char *path = failures_path(cache_dir, w);
+	gb_auto_fd fd =
+		path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+
+	if (fd >= 0)
+		(void)!write(fd, "x", 1);
 }

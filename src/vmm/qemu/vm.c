@@ -141,11 +141,11 @@ static void make_environment(struct gb_strv *ret)
 }
 
 static int spawn(struct gb_vm *vm, const struct gb_qemu_plan *plan,
-	const struct ends *child, int state_fd, struct gb_err *err)
+	const struct ends *child, const struct gb_qemu_files *files, struct gb_err *err)
 {
 	gb_auto_done(gb_strv) argv = {0};
 	gb_auto_done(gb_strv) env = {0};
-	struct gb_fd_map map[9] = {
+	struct gb_fd_map map[10] = {
 		{child->said, 1},
 		{child->said, 2},
 		{child->qmp, GB_QEMU_FD_QMP},
@@ -166,8 +166,10 @@ static int spawn(struct gb_vm *vm, const struct gb_qemu_plan *plan,
 	s.envp = env.v;
 	if (plan->vm->net_fd >= 0)
 		map[s.fd_count++] = (struct gb_fd_map){plan->vm->net_fd, GB_QEMU_FD_NET};
-	if (state_fd >= 0)
-		map[s.fd_count++] = (struct gb_fd_map){state_fd, GB_QEMU_FD_STATE};
+	if (files && files->state >= 0)
+		map[s.fd_count++] = (struct gb_fd_map){files->state, GB_QEMU_FD_STATE};
+	if (files && files->memory >= 0)
+		map[s.fd_count++] = (struct gb_fd_map){files->memory, GB_QEMU_FD_MEMORY};
 	r = gb_spawn(&s, &vm->pid, err);
 	if (r < 0)
 		return r;
@@ -188,8 +190,8 @@ static struct gb_vm *vm_new(void)
 	return vm;
 }
 
-int gb_qemu_vm_start(const struct gb_qemu_plan *plan, int state_fd, struct gb_vm **ret,
-	struct gb_err *err)
+int gb_qemu_vm_start(const struct gb_qemu_plan *plan, const struct gb_qemu_files *files,
+	struct gb_vm **ret, struct gb_err *err)
 {
 	struct ends child = {-1, -1, -1};
 	struct gb_vm *vm = vm_new();
@@ -199,7 +201,7 @@ int gb_qemu_vm_start(const struct gb_qemu_plan *plan, int state_fd, struct gb_vm
 		return gb_nomem(err);
 	r = open_channels(vm, plan->vm->console, &child, err);
 	if (r == 0)
-		r = spawn(vm, plan, &child, state_fd, err);
+		r = spawn(vm, plan, &child, files, err);
 	ends_done(&child);
 	if (r < 0) {
 		gb_qemu_vm_free(vm);

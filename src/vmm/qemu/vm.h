@@ -32,9 +32,14 @@ struct gb_vm {
 	int status; /* when reaped */
 };
 
-/* Start it. state_fd is borrowed; -1 unless a template is restored. */
-int gb_qemu_vm_start(const struct gb_qemu_plan *plan, int state_fd, struct gb_vm **ret,
-	struct gb_err *err);
+/* The files of a template that QEMU inherits; -1: not given. */
+struct gb_qemu_files {
+	int state;
+	int memory;
+};
+/* Start it. files: NULL unless a template is restored. */
+int gb_qemu_vm_start(const struct gb_qemu_plan *plan, const struct gb_qemu_files *files,
+	struct gb_vm **ret, struct gb_err *err);
 /* The events that were noted are handed out. */
 void gb_qemu_vm_clear_wake(struct gb_vm *vm);
 /* Read what is there, without blocking: events are noted, a child that ended is reaped. */

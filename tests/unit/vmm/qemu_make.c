@@ -85,7 +85,7 @@ static void test_row(void **state)
 					 0755, NULL), 0);
 		setenv("GLOVEBOX_QEMU", tmpdir_at(&t, "qemu"), 1);
 	}
-	r = gb_template_make(tmpdir_at(&t, "cache"), &want, count_lines, &told, &path, &err);
+	r = gb_template_make(tmpdir_at(&t, "cache"), &want, NULL, count_lines, &told, &path, &err);
 	unsetenv("GLOVEBOX_QEMU");
 	if (r != row->want)
 		print_error("%s\n", err.msg);
