@@ -8,8 +8,6 @@
 #include "proto/msg.h"
 #include "vmm/driver.h"
 
-#define GB_WORK_PATH "/work" /* where the machine's directory is inside */
-
 enum gb_boot_kind {
 	GB_BOOT_COLD,
 	GB_BOOT_TEMPLATE, /* a generic one: it mounted its root itself */

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
+#define GB_WORK_PATH          "/work" /* where the machine's directory is inside */
 #define GB_MACHINE_SHARES_MAX 32
 
 struct gb_machine_share {

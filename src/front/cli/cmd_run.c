@@ -83,9 +83,9 @@ static int run_ephemeral(struct session *s, struct gb_err *err)
 {
 	int r;
 
-	gb_target_sweep(s->cli);
+	gb_machine_sweep_ephemeral(&s->cli->dirs);
 	s->ephemeral = true;
-	r = gb_target_ephemeral_name(&s->name, err);
+	r = gb_machine_ephemeral_name(&s->name, err);
 	if (r == 0)
 		r = gb_target_create(s->cli, &s->config, s->name, true, err);
 	if (r < 0)

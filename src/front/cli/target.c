@@ -1,21 +1,9 @@
 #include "front/cli/target.h"
 
-#include "base/clock.h"
-
 #include <errno.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
-#define WORK_DIR "/work"
-/* How old an abandoned machine of run --rm must be: its maker may be in a pid namespace
- * that we do not see. */
-#define ABANDONED_S 10
 
 int gb_target_here(const struct gb_cli *cli, char **ret, struct gb_err *err)
 {
@@ -23,101 +11,6 @@ int gb_target_here(const struct gb_cli *cli, char **ret, struct gb_err *err)
 		return gb_fail(err, GB_E_NOTFOUND,
 			"the current directory is gone: change to one that exists");
 	return gb_machine_name_for(cli->cwd, ret, err);
-}
-
-static int random_hex(size_t bytes, char *out, struct gb_err *err)
-{
-	uint8_t raw[32];
-
-	if (getrandom(raw, bytes, 0) != (ssize_t)bytes)
-		return gb_fail_sys(err, errno, "cannot get random bytes");
-	gb_hex(raw, bytes, out);
-	return 0;
-}
-
-int gb_target_ephemeral_name(char **ret, struct gb_err *err)
-{
-	char hex[9];
-	int r = random_hex(4, hex, err);
-
-	if (r < 0)
-		return r;
-	if (asprintf(ret, "rm-%d-%s", (int)getpid(), hex) < 0)
-		return gb_nomem(err);
-	return 0;
-}
-
-static bool is_abandoned(const struct gb_cli *cli, const char *name)
-{
-	struct gb_machine_info info;
-	struct gb_machine_spec spec;
-	bool old;
-	int pid;
-
-	if (sscanf(name, "rm-%d-", &pid) != 1 || pid <= 0 || kill(pid, 0) == 0 ||
-		errno != ESRCH || gb_machine_load(&cli->dirs, name, &spec, NULL) < 0)
-		return false;
-	old = spec.ephemeral && spec.created_s + ABANDONED_S < time(NULL);
-	gb_machine_spec_done(&spec);
-	if (!old || gb_machine_inspect(&cli->dirs, name, &info, NULL) < 0)
-		return false;
-	gb_machine_info_done(&info);
-	return info.state != GB_MACHINE_RUNNING;
-}
-
-void gb_target_sweep(const struct gb_cli *cli)
-{
-	struct gb_strv names = {0};
-
-	if (gb_machine_names(&cli->dirs, &names, NULL) == 0)
-		for (size_t i = 0; i < names.n; i++)
-			if (is_abandoned(cli, names.v[i]))
-				gb_machine_remove(&cli->dirs, names.v[i], NULL);
-	gb_strv_done(&names);
-}
-
-/* Whether outer is inner or a folder above it; both absolute and resolved. */
-static bool contains(const char *outer, const char *inner)
-{
-	size_t n = strlen(outer);
-
-	if (n && outer[n - 1] == '/')
-		n--;
-	return strncmp(outer, inner, n) == 0 && (!inner[n] || inner[n] == '/');
-}
-
-int gb_target_check_folder(
-	const struct gb_dirs *d, const char *folder, struct gb_err *err)
-{
-	const char *const own[] = {d->config, d->data, d->cache, d->runtime};
-	char real_folder[PATH_MAX];
-
-	if (!realpath(folder, real_folder))
-		return gb_fail_sys(err, errno, "cannot share '%s'", folder);
-	for (size_t i = 0; i < GB_ARRAY_SIZE(own); i++) {
-		char real_own[PATH_MAX];
-		const char *path = realpath(own[i], real_own) ? real_own : own[i];
-
-		if (contains(real_folder, path) || contains(path, real_folder))
-			return gb_fail(err, GB_E_DENIED,
-				"cannot share '%s': glovebox keeps its own files in "
-				"'%s', which "
-				"a guest must not reach; work in a folder beside them",
-				folder, path);
-	}
-	return 0;
-}
-
-static int check_share(const struct gb_dirs *d, const char *host, struct gb_err *err)
-{
-	struct stat st;
-
-	if (stat(host, &st) < 0)
-		return gb_fail_sys(err, errno, "cannot share '%s'", host);
-	if (!S_ISDIR(st.st_mode))
-		return gb_fail(
-			err, GB_E_INVALID, "cannot share '%s': not a folder", host);
-	return gb_target_check_folder(d, host, err);
 }
 
 static int add_shares(
@@ -147,27 +40,19 @@ static int add_env(
 	return gb_strv_check(&s->env, "environment", err);
 }
 
-/* Configured, else the image's. */
-static const char *or_image(const char *configured, const char *of_image)
-{
-	return *configured || !of_image ? configured : of_image;
-}
-
+/* What was configured goes before what the image says. */
 static int set_strings(const struct gb_cli *cli, const struct gb_config *c,
 	const struct gb_image *image, struct gb_machine_spec *s, struct gb_err *err)
 {
 	const char *workdir = gb_config_text(c, GB_CONFIG_WORKDIR);
-	const char *user =
-		or_image(gb_config_text(c, GB_CONFIG_USER), image ? image->user : NULL);
-	const char *ref = gb_config_text(c, GB_CONFIG_IMAGE_DEFAULT);
+	const char *user = gb_config_text(c, GB_CONFIG_USER);
 
-	if (!*workdir)
-		workdir = *cli->cwd ? WORK_DIR
-				    : or_image("", image ? image->workdir : NULL);
-	if (image && (!gb_spec_set(&s->image, image->digest) ||
-			     !gb_spec_set(&s->image_ref, *ref ? ref : GB_DEFAULT_IMAGE)))
-		return gb_nomem(err);
-	if (!gb_spec_set(&s->directory, cli->cwd) || !gb_spec_set(&s->user, user) ||
+	if (!*workdir && *cli->cwd)
+		workdir = GB_WORK_PATH;
+	else if (!*workdir && image && image->workdir)
+		workdir = image->workdir;
+	if ((*user && !gb_spec_set(&s->user, user)) ||
+		!gb_spec_set(&s->directory, cli->cwd) ||
 		!gb_spec_set(&s->workdir, workdir) ||
 		!gb_spec_set(&s->accel, gb_config_text(c, GB_CONFIG_ACCEL)) ||
 		!gb_spec_set(&s->kernel, gb_config_text(c, GB_CONFIG_KERNEL)) ||
@@ -176,43 +61,21 @@ static int set_strings(const struct gb_cli *cli, const struct gb_config *c,
 	return 0;
 }
 
-/* The disk holds the image at least; a size that was asked for must. */
-static int set_sizes(const struct gb_config *c, const struct gb_image *image,
-	struct gb_machine_spec *s, struct gb_err *err)
-{
-	char text[32];
-
-	s->cpus = (uint32_t)gb_config_number(c, GB_CONFIG_CPUS);
-	s->memory_bytes = gb_config_number(c, GB_CONFIG_MEMORY);
-	s->disk_bytes = gb_config_number(c, GB_CONFIG_DISK);
-	if (!image || s->disk_bytes >= image->size)
-		return 0;
-	gb_amount_text(image->size, text, sizeof(text));
-	if (c->settings[GB_CONFIG_DISK].source == GB_CONFIG_FROM_OPTION)
-		return gb_fail(err, GB_E_INVALID,
-			"the image needs a disk of %s at least (--disk)", text);
-	s->disk_bytes = image->size;
-	return 0;
-}
-
 int gb_target_spec(const struct gb_cli *cli, const struct gb_config *c, const char *name,
 	const struct gb_image *image, struct gb_machine_spec *ret, struct gb_err *err)
 {
+	const char *ref = gb_config_text(c, GB_CONFIG_IMAGE_DEFAULT);
 	struct gb_machine_spec s;
-	char id[33];
-	int r = random_hex(16, id, err);
+	int r = gb_machine_spec_new(name, image, *ref ? ref : GB_DEFAULT_IMAGE, &s, err);
 
 	if (r < 0)
 		return r;
-	gb_machine_spec_init(&s);
-	s.created_s = time(NULL);
-	r = gb_spec_set(&s.name, name) && gb_spec_set(&s.id, id) ? 0 : gb_nomem(err);
-	for (size_t i = 0; r == 0 && image && i < image->env.n; i++)
-		gb_strv_set_env(&s.env, image->env.v[i]);
+	s.cpus = (uint32_t)gb_config_number(c, GB_CONFIG_CPUS);
+	s.memory_bytes = gb_config_number(c, GB_CONFIG_MEMORY);
+	r = set_strings(cli, c, image, &s, err);
 	if (r == 0)
-		r = set_strings(cli, c, image, &s, err);
-	if (r == 0)
-		r = set_sizes(c, image, &s, err);
+		r = gb_machine_spec_disk(&s, image, gb_config_number(c, GB_CONFIG_DISK),
+			c->settings[GB_CONFIG_DISK].source == GB_CONFIG_FROM_OPTION, err);
 	if (r == 0)
 		r = add_env(&s, gb_config_list(c, GB_CONFIG_ENVIRONMENT), err);
 	if (r == 0)
@@ -243,16 +106,6 @@ static int root_file(const struct gb_cli *cli, char **ret, struct gb_err *err)
 	if (stat(*ret, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)))
 		return 0;
 	return gb_fail(err, GB_E_INVALID, "cannot use '%s' as root: not a file", root);
-}
-
-static int check_folders(
-	const struct gb_cli *cli, const struct gb_machine_spec *s, struct gb_err *err)
-{
-	int r = *s->directory ? check_share(&cli->dirs, s->directory, err) : 0;
-
-	for (size_t i = 0; r == 0 && i < s->share_count; i++)
-		r = check_share(&cli->dirs, s->shares[i].host, err);
-	return r;
 }
 
 /* The raw root decides its own size. */
@@ -294,7 +147,7 @@ int gb_target_create(const struct gb_cli *cli, const struct gb_config *c,
 	if (r == 0 && root)
 		r = use_root(&s, root, err);
 	if (r == 0)
-		r = check_folders(cli, &s, err);
+		r = gb_machine_check_shares(&cli->dirs, &s, err);
 	s.ephemeral = ephemeral;
 	if (r == 0)
 		r = gb_machine_create(

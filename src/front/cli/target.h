@@ -4,12 +4,10 @@
 
 #include "front/cli/cli.h"
 #include "front/cli/images.h"
-#include "machine/store.h"
+#include "machine/make.h"
 
 /* The name of the machine that belongs to the current directory; owned. */
 int gb_target_here(const struct gb_cli *cli, char **ret, struct gb_err *err);
-/* A name for a machine of run --rm, with our process id in it; owned. */
-int gb_target_ephemeral_name(char **ret, struct gb_err *err);
 
 /* Create the machine from the configuration (which has the options on top). */
 int gb_target_create(const struct gb_cli *cli, const struct gb_config *c, const char *name,
@@ -18,8 +16,6 @@ int gb_target_create(const struct gb_cli *cli, const struct gb_config *c, const 
  * its shape must agree with it: GB_E_STATE names the first that does not. */
 int gb_target_ensure(const struct gb_cli *cli, const struct gb_config *c, const char *name,
 	struct gb_machine_spec *ret, struct gb_err *err);
-/* Remove what run --rm left behind when it was killed before its supervisor ran. */
-void gb_target_sweep(const struct gb_cli *cli);
 
 /* The pure parts. */
 
@@ -30,8 +26,5 @@ int gb_target_spec(const struct gb_cli *cli, const struct gb_config *c, const ch
  * means, "" when it is none that exists; NULL when it was not given. */
 int gb_target_agree(const struct gb_cli *cli, const struct gb_config *c,
 	const struct gb_machine_spec *s, const char *image, struct gb_err *err);
-/* GB_E_DENIED when sharing the folder would give the guest our own files: it could change
- * what its machine is allowed to see. */
-int gb_target_check_folder(const struct gb_dirs *d, const char *folder, struct gb_err *err);
 
 #endif

@@ -191,13 +191,13 @@ static void test_own_files_are_not_shared(void **state)
 	char *beside = gb_path_join(s->root, "ow");
 	int r[7];
 
-	r[0] = gb_target_check_folder(&s->cli.dirs, s->cli.cwd, &err);
-	r[1] = gb_target_check_folder(&s->cli.dirs, s->root, &err);
-	r[2] = gb_target_check_folder(&s->cli.dirs, s->cli.dirs.data, &err);
-	r[3] = gb_target_check_folder(&s->cli.dirs, "/", &err);
+	r[0] = gb_machine_check_folder(&s->cli.dirs, s->cli.cwd, &err);
+	r[1] = gb_machine_check_folder(&s->cli.dirs, s->root, &err);
+	r[2] = gb_machine_check_folder(&s->cli.dirs, s->cli.dirs.data, &err);
+	r[3] = gb_machine_check_folder(&s->cli.dirs, "/", &err);
 	r[4] = symlink(own, link);
-	r[5] = gb_target_check_folder(&s->cli.dirs, link, &err);
-	r[6] = mkdir(beside, 0700) | gb_target_check_folder(&s->cli.dirs, beside, &err);
+	r[5] = gb_machine_check_folder(&s->cli.dirs, link, &err);
+	r[6] = mkdir(beside, 0700) | gb_machine_check_folder(&s->cli.dirs, beside, &err);
 	free(own);
 	free(link);
 	free(beside);
@@ -208,7 +208,7 @@ static void test_own_files_are_not_shared(void **state)
 	assert_int_equal(r[4], 0);
 	assert_int_equal(r[5], GB_E_DENIED);
 	assert_int_equal(r[6], 0);
-	assert_int_equal(gb_target_check_folder(&s->cli.dirs, "/no/such/folder", &err),
+	assert_int_equal(gb_machine_check_folder(&s->cli.dirs, "/no/such/folder", &err),
 		GB_E_NOTFOUND);
 }
 
@@ -218,8 +218,8 @@ static void test_names_of_run_rm(void **state)
 	char *b = NULL;
 
 	(void)state;
-	assert_int_equal(gb_target_ephemeral_name(&a, NULL), 0);
-	assert_int_equal(gb_target_ephemeral_name(&b, NULL), 0);
+	assert_int_equal(gb_machine_ephemeral_name(&a, NULL), 0);
+	assert_int_equal(gb_machine_ephemeral_name(&b, NULL), 0);
 	assert_true(gb_name_valid(a));
 	assert_string_not_equal(a, b);
 	free(a);
@@ -271,7 +271,7 @@ static void test_sweep(void **state)
 		r = gb_machine_create(&s->cli.dirs, &m, NULL, &err);
 		gb_machine_spec_done(&m);
 		assert_int_equal(r, 0);
-		gb_target_sweep(&s->cli);
+		gb_machine_sweep_ephemeral(&s->cli.dirs);
 		r = gb_machine_load(&s->cli.dirs, name, &m, &err);
 		if (r == 0)
 			gb_machine_spec_done(&m);
