@@ -22,7 +22,7 @@ demo: deps ## deps, build, make an image, boot, run a command on this directory
 check: test-unit test-vm ## unit tests and tests in real machines
 
 test-unit: all ## unit tests and replays of the fuzz seeds
-	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite unit --suite share --suite fuzz
+	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite unit --suite share --suite media --suite fuzz
 
 test-vm: all ## tests in real machines (QEMU; accelerated where it can be)
 	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite vm
