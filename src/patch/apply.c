@@ -20,7 +20,7 @@ static int apply(const struct gb_patch_where *where, const char *text, size_t le
 int gb_patch_apply(const struct gb_patch_where *where, const char *text, size_t len,
 	enum gb_patch_voice voice, struct gb_buf *out, struct gb_err *err)
 {
-	gb_auto_done(gb_patch_report) report = {0};
+	gb_auto_done(gb_patch_report) report = { 0 };
 	int r;
 
 	gb_patch_report_init(&report);

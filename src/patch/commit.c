@@ -89,12 +89,31 @@ static bool same_file(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+/* Nothing has come to the first name of a path that was missing, except what the plan
+ * takes away: "a" is removed and "a/b" added. */
+static bool still_missing(const struct commit *c, const struct gb_patch_file *f)
+{
+	size_t len = f->place.rest + strcspn(gb_patch_file_rest(f), "/");
+	char first[GB_PATCH_PATH_MAX + 1];
+	struct stat st;
+
+	memcpy(first, f->place.path, len);
+	first[len] = 0;
+	return fstatat(f->place.dir, first + f->place.rest, &st, AT_SYMLINK_NOFOLLOW) <
+		       0 ||
+	       gb_patch_plan_removes(c->plan, first);
+}
+
 static int check(struct commit *c, const struct gb_patch_file *f)
 {
 	struct stat st;
-	int r = fstatat(f->place.dir, gb_patch_file_rest(f), &st, AT_SYMLINK_NOFOLLOW);
 
-	if (f->place.exists ? r == 0 && same_file(&st, &f->place.st) : r < 0)
+	if (!f->place.exists && still_missing(c, f))
+		return 0;
+	if (f->place.exists &&
+		fstatat(f->place.dir, gb_patch_file_rest(f), &st, AT_SYMLINK_NOFOLLOW) ==
+			0 &&
+		same_file(&st, &f->place.st))
 		return 0;
 	return gb_patch_fail(c->report, c->err, GB_PATCH_MISMATCH, GB_E_BUSY,
 		"%s was changed by another program: read it again", f->shown);
@@ -117,7 +136,7 @@ static int open_temp(struct commit *c, struct gb_patch_file *f, int *ret)
 	if (fd < 0)
 		return failed_write(c, f);
 	record(c, (struct entry){
-			  .deed = MADE_FILE, .from_dir = f->place.dir, .from = f->temp});
+			  .deed = MADE_FILE, .from_dir = f->place.dir, .from = f->temp });
 	*ret = fd;
 	return 0;
 }
@@ -169,12 +188,12 @@ static int do_rename(struct commit *c, int from_dir, const char *from, int to_di
 	if (renameat(from_dir, from, to_dir, to) < 0)
 		return failed_write(c, f);
 	f->changed = true;
-	record(c, (struct entry){.deed = RENAMED,
+	record(c, (struct entry){ .deed = RENAMED,
 			  .from_dir = from_dir,
 			  .from = from,
 			  .to_dir = to_dir,
 			  .to = to,
-			  .file = f});
+			  .file = f });
 	return 0;
 }
 
@@ -199,12 +218,12 @@ static int keep(struct commit *c, struct gb_patch_file *f)
 	own_name(c, f->aside);
 	if (linkat(f->place.dir, gb_patch_file_rest(f), f->place.dir, f->aside, 0) < 0)
 		return set_aside(c, f);
-	record(c, (struct entry){.deed = LINKED,
+	record(c, (struct entry){ .deed = LINKED,
 			  .from_dir = f->place.dir,
 			  .from = gb_patch_file_rest(f),
 			  .to_dir = f->place.dir,
 			  .to = f->aside,
-			  .file = f});
+			  .file = f });
 	return 0;
 }
 
@@ -222,9 +241,9 @@ static int make_folder(
 	if (parent < 0)
 		return failed_write(c, f);
 	if (mkdirat(*dir, name, 0777) == 0) {
-		record(c, (struct entry){.deed = MADE_FOLDER,
+		record(c, (struct entry){ .deed = MADE_FOLDER,
 				  .from_dir = parent,
-				  .name = gb_take_ptr(copy)});
+				  .name = gb_take_ptr(copy) });
 	} else {
 		int why = errno;
 
@@ -407,7 +426,7 @@ static int do_all(struct commit *c)
 int gb_patch_commit(
 	struct gb_patch_plan *plan, struct gb_patch_report *report, struct gb_err *err)
 {
-	struct commit c = {.plan = plan, .report = report, .err = err};
+	struct commit c = { .plan = plan, .report = report, .err = err };
 	sigset_t all;
 	sigset_t before;
 	int r;

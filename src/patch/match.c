@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-#define MARK GB_SPAN("\xef\xbb\xbf") /* a byte order mark is no part of the first line   \
-				      */
+#define MARK                                                                             \
+	GB_SPAN("\xef\xbb\xbf") /* a byte order mark is no part of the first line        \
+				 */
 
 struct file_line {
 	struct gb_span text;
@@ -125,7 +126,7 @@ static int go_to_anchors(struct rewriter *w, const struct gb_patch_chunk *c)
 static int not_found(struct rewriter *w, const struct gb_patch_chunk *c)
 {
 	const struct gb_patch_line *lines = w->patch->lines + c->first;
-	gb_auto_done(gb_buf) block = {0};
+	gb_auto_done(gb_buf) block = { 0 };
 	const char *between = "";
 
 	gb_buf_init(&block, GB_PATCH_QUOTE_MAX);
@@ -225,7 +226,7 @@ static int chunk_to_edit(struct rewriter *w, const struct gb_patch_chunk *c)
 	if (!gb_grow(&w->edits, &w->edit_cap, w->edit_count + 1, sizeof(*w->edits)))
 		return gb_patch_nomem(w->report, w->err);
 	e = &w->edits[w->edit_count++];
-	*e = (struct edit){.count = count, .ops = calloc(count, sizeof(*e->ops))};
+	*e = (struct edit){ .count = count, .ops = calloc(count, sizeof(*e->ops)) };
 	want = calloc(count, sizeof(*want));
 	if (!e->ops || !want)
 		return gb_patch_nomem(w->report, w->err);
@@ -309,7 +310,8 @@ int gb_patch_rewrite(const struct gb_patch *patch, const struct gb_patch_hunk *h
 	struct gb_patch_report *report, struct gb_err *err)
 {
 	struct rewriter w = {
-		.patch = patch, .name = name, .report = report, .err = err, .out = ret};
+		.patch = patch, .name = name, .report = report, .err = err, .out = ret
+	};
 	int r = split(&w, old);
 
 	ret->max = GB_PATCH_FILE_MAX;

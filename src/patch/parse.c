@@ -63,7 +63,7 @@ static int push_line(struct parser *p, char op, struct gb_span text, bool bare)
 	if (!gb_grow(&patch->lines, &patch->line_cap, patch->line_count + 1,
 		    sizeof(*patch->lines)))
 		return gb_patch_nomem(p->report, p->err);
-	patch->lines[patch->line_count++] = (struct gb_patch_line){op, bare, text};
+	patch->lines[patch->line_count++] = (struct gb_patch_line){ op, bare, text };
 	if (p->chunk)
 		p->chunk->count++;
 	else
@@ -79,7 +79,7 @@ static int open_chunk(struct parser *p)
 		    sizeof(*patch->chunks)))
 		return gb_patch_nomem(p->report, p->err);
 	p->chunk = &patch->chunks[patch->chunk_count++];
-	*p->chunk = (struct gb_patch_chunk){.first = patch->line_count};
+	*p->chunk = (struct gb_patch_chunk){ .first = patch->line_count };
 	p->hunk->count++;
 	return 0;
 }
@@ -144,7 +144,7 @@ static int take_path(struct parser *p, struct gb_span text, char **ret)
 static int open_hunk(struct parser *p, struct gb_span header)
 {
 	struct gb_patch *patch = p->patch;
-	struct gb_patch_hunk h = {.kind = GB_PATCH_UPDATE, .number = p->at + 1};
+	struct gb_patch_hunk h = { .kind = GB_PATCH_UPDATE, .number = p->at + 1 };
 	int r = close_hunk(p);
 
 	if (r < 0)
@@ -247,7 +247,7 @@ static int change_line(struct parser *p, struct gb_span line)
 		return r;
 	if (!line.len)
 		return push_line(p, ' ', GB_SPAN(""), true);
-	return push_line(p, op, (struct gb_span){line.at + 1, line.len - 1}, false);
+	return push_line(p, op, (struct gb_span){ line.at + 1, line.len - 1 }, false);
 }
 
 static int update_line(struct parser *p)
@@ -313,7 +313,7 @@ static bool here_document(struct gb_span first, struct gb_span last)
 		return false;
 	if (first.len > 2 && (first.at[0] == '\'' || first.at[0] == '"') &&
 		first.at[first.len - 1] == first.at[0])
-		first = (struct gb_span){first.at + 1, first.len - 2};
+		first = (struct gb_span){ first.at + 1, first.len - 2 };
 	for (size_t i = 0; i < first.len; i++)
 		if (!word_letter(first.at[i]))
 			return false;
@@ -366,7 +366,7 @@ int gb_patch_parse(const char *text, size_t len, struct gb_patch **ret,
 {
 	gb_auto_free struct gb_span *lines = NULL;
 	gb_auto(gb_patch) *patch = calloc(1, sizeof(*patch));
-	struct parser p = {.patch = patch, .report = report, .err = err};
+	struct parser p = { .patch = patch, .report = report, .err = err };
 	int r;
 
 	if (!patch)
@@ -374,7 +374,7 @@ int gb_patch_parse(const char *text, size_t len, struct gb_patch **ret,
 	if (len > GB_PATCH_TEXT_MAX)
 		return gb_patch_fail(report, err, GB_PATCH_BAD_PATCH, GB_E_LIMIT,
 			"over %zu bytes: split the patch", GB_PATCH_TEXT_MAX);
-	r = split(&p, (struct gb_span){text, len}, &lines);
+	r = split(&p, (struct gb_span){ text, len }, &lines);
 	if (r == 0)
 		r = check_markers(&p);
 	if (r == 0)

@@ -6,8 +6,8 @@
 #include "patch/text.h"
 
 struct gb_patch_line {
-	char op;     /* '@' a line to go to first; ' ' kept, '-' removed, '+' added */
-	bool bare;   /* kept, written as an empty line: perhaps only a separator */
+	char op;   /* '@' a line to go to first; ' ' kept, '-' removed, '+' added */
+	bool bare; /* kept, written as an empty line: perhaps only a separator */
 	struct gb_span text; /* without its first letter or line end */
 };
 
@@ -15,15 +15,15 @@ struct gb_patch_chunk {
 	size_t first; /* of patch.lines: the '@' lines, then the others */
 	size_t count;
 	size_t anchors; /* '@' lines */
-	bool at_end;    /* "*** End of File" */
+	bool at_end;	/* "*** End of File" */
 };
 
 enum gb_patch_kind { GB_PATCH_ADD, GB_PATCH_DELETE, GB_PATCH_UPDATE };
 
 struct gb_patch_hunk {
 	enum gb_patch_kind kind;
-	char *path; /* owned */
-	char *move; /* owned; NULL: it stays where it is */
+	char *path;    /* owned */
+	char *move;    /* owned; NULL: it stays where it is */
 	size_t number; /* line of its header in the patch */
 	size_t first;  /* ADD: of patch.lines; UPDATE: of patch.chunks */
 	size_t count;

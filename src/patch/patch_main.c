@@ -81,9 +81,9 @@ static int apply(const struct call *call, const char *text, size_t len)
 {
 	gb_auto_free char *cwd = getcwd(NULL, 0);
 	const char *named = getenv("GLOVEBOX_WORKSPACE");
-	gb_auto_done(gb_buf) out = {0};
+	gb_auto_done(gb_buf) out = { 0 };
 	gb_auto_fd root = -1;
-	struct gb_patch_where where = {.allow_outside = call->outside};
+	struct gb_patch_where where = { .allow_outside = call->outside };
 	int r;
 
 	if (!cwd) {
@@ -109,15 +109,15 @@ static int apply(const struct call *call, const char *text, size_t len)
 
 int gb_patch_main(int argc, char **argv)
 {
-	gb_auto_done(gb_buf) in = {0};
-	struct call call = {0};
+	gb_auto_done(gb_buf) in = { 0 };
+	struct call call = { 0 };
 	int code = read_arguments(argc, argv, &call);
 
 	if (code)
 		return code;
 	if (call.help) {
 		fputs(USAGE, stdout);
-		return 0;
+		return fflush(stdout) == EOF;
 	}
 	if (call.patch)
 		return apply(&call, call.patch, strlen(call.patch));

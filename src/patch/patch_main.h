@@ -2,8 +2,9 @@
  *
  *   apply_patch 'PATCH'        or        apply_patch <<'EOF' …
  *
- * Paths are relative to the current folder. The workspace that they may not leave is the folder that
- * GLOVEBOX_WORKSPACE names, else /work, if the current folder is below it; else the current folder. */
+ * Paths are relative to the current folder. The workspace that they may not leave is the
+ * folder that GLOVEBOX_WORKSPACE names, else /work, if the current folder is below it;
+ * else the current folder. */
 #ifndef GB_PATCH_PATCH_MAIN_H
 #define GB_PATCH_PATCH_MAIN_H
 

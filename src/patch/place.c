@@ -117,30 +117,6 @@ static int start_at(struct walk *w, const char *path)
 	return r < 0 ? r : walk_first(w, path);
 }
 
-static int step_up(struct walk *w)
-{
-	char *slash = strrchr(w->walked, '/');
-	int fd;
-	int r;
-
-	if (w->missing)
-		return failed(w, ENOENT);
-	if (!w->len && strcmp(w->space->root_path, "/") == 0)
-		return 0;
-	if (!w->len)
-		return outside(w);
-	w->len = slash ? (size_t)(slash - w->walked) : 0;
-	w->walked[w->len] = 0;
-	r = gb_open_in_root(w->space->root, w->len ? w->walked : ".",
-		O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, &fd, w->err);
-	if (r < 0)
-		return failed(w, w->err && w->err->sys ? w->err->sys : EIO);
-	gb_fd_close(&w->at->dir);
-	w->at->dir = fd;
-	w->at->rest = w->len;
-	return 0;
-}
-
 static int append(struct walk *w, const char *name)
 {
 	size_t n = strlen(name);
@@ -152,6 +128,45 @@ static int append(struct walk *w, const char *name)
 	memcpy(w->walked + w->len, name, n + 1);
 	w->len += n;
 	return 0;
+}
+
+/* Down from the root again, by names that were no links. */
+static int walk_again(struct walk *w)
+{
+	char path[GB_PATCH_PATH_MAX + 1];
+	char *rest = path;
+	char *name;
+	int r;
+
+	memcpy(path, w->walked, w->len + 1);
+	r = to_root(w);
+	while (r == 0 && (name = strsep(&rest, "/")) && *name) {
+		int fd = openat(
+			w->at->dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (fd < 0)
+			return failed(w, errno);
+		gb_fd_close(&w->at->dir);
+		w->at->dir = fd;
+		r = append(w, name);
+	}
+	w->at->rest = w->len;
+	return r;
+}
+
+static int step_up(struct walk *w)
+{
+	char *slash = strrchr(w->walked, '/');
+
+	if (w->missing)
+		return failed(w, ENOENT);
+	if (!w->len && strcmp(w->space->root_path, "/") == 0)
+		return 0;
+	if (!w->len)
+		return outside(w);
+	w->len = slash ? (size_t)(slash - w->walked) : 0;
+	w->walked[w->len] = 0;
+	return walk_again(w);
 }
 
 static int step_link(struct walk *w, int fd)
@@ -265,9 +280,10 @@ int gb_patch_locate(const struct gb_patch_space *space, const char *path,
 	const char *shown, bool follow, struct gb_patch_place *ret,
 	struct gb_patch_report *report, struct gb_err *err)
 {
-	struct gb_patch_place at = {.dir = -1};
+	struct gb_patch_place at = { .dir = -1 };
 	struct walk w = {
-		.space = space, .shown = shown, .report = report, .err = err, .at = &at};
+		.space = space, .shown = shown, .report = report, .err = err, .at = &at
+	};
 	int r = to_root(&w);
 
 	if (r == 0)

@@ -13,41 +13,12 @@
 
 #define LOCK_POLL_MS 20
 
-struct planner {
-	struct gb_patch_plan *plan;
-	struct gb_patch_report *report;
-	struct gb_err *err;
-};
-
-const char *gb_patch_file_rest(const struct gb_patch_file *f)
-{
-	return f->place.path + f->place.rest;
-}
-
-bool gb_patch_file_changes(const struct gb_patch_file *f)
-{
-	if (!f->present)
-		return f->place.exists;
-	return f->origin != f;
-}
-
-static void file_free(struct gb_patch_file *f)
-{
-	if (!f)
-		return;
-	gb_patch_place_done(&f->place);
-	gb_fd_close(&f->home);
-	gb_buf_done(&f->data);
-	free(f->shown);
-	free(f);
-}
-
 struct gb_patch_plan *gb_patch_plan_free(struct gb_patch_plan *plan)
 {
 	if (!plan)
 		return NULL;
 	for (size_t i = 0; i < plan->file_count; i++)
-		file_free(plan->files[i]);
+		gb_patch_file_free(plan->files[i]);
 	free(plan->files);
 	free(plan->notes);
 	free(plan->cwd);
@@ -57,183 +28,9 @@ struct gb_patch_plan *gb_patch_plan_free(struct gb_patch_plan *plan)
 	return NULL;
 }
 
-static int refuse(struct planner *p, int code, const char *shown, const char *what)
-{
-	return gb_patch_fail(
-		p->report, p->err, GB_PATCH_REFUSED, code, "%s %s", shown, what);
-}
-
-/* ------------------------------------------------------------------ files */
-
-static struct gb_patch_file *known(const struct gb_patch_plan *plan, const char *path)
-{
-	for (size_t i = 0; i < plan->file_count; i++)
-		if (strcmp(plan->files[i]->place.path, path) == 0)
-			return plan->files[i];
-	return NULL;
-}
-
-static bool is_gone(void *ctx, const char *path)
-{
-	const struct gb_patch_file *f = known(ctx, path);
-
-	return f && !f->present;
-}
-
-/* Takes over place and shown, on failure too. */
-static int add_file_consume(struct planner *p, struct gb_patch_place *place, char **shown,
-	struct gb_patch_file **ret)
-{
-	struct gb_patch_plan *plan = p->plan;
-	struct gb_patch_file *f = NULL;
-
-	if (gb_grow(&plan->files, &plan->file_cap, plan->file_count + 1,
-		    sizeof(struct gb_patch_file *)))
-		f = calloc(1, sizeof(*f));
-	if (!f) {
-		gb_patch_place_done(place);
-		return gb_patch_nomem(p->report, p->err);
-	}
-	plan->files[plan->file_count++] = f;
-	f->place = *place;
-	f->shown = gb_take_ptr(*shown);
-	f->home = -1;
-	f->present = place->exists;
-	f->origin = place->exists ? f : NULL;
-	f->has_owner = place->exists && !S_ISLNK(place->st.st_mode);
-	f->mode = place->st.st_mode & 07777;
-	f->uid = place->st.st_uid;
-	f->gid = place->st.st_gid;
-	*ret = f;
-	return 0;
-}
-
-/* The file that path leads to; the link itself, if it is one, unless follow is set. */
-static int get_file(
-	struct planner *p, const char *path, bool follow, struct gb_patch_file **ret)
-{
-	struct gb_patch_plan *plan = p->plan;
-	gb_auto_free char *shown = gb_patch_shown(&plan->space, path);
-	struct gb_patch_place place = {.dir = -1};
-	struct gb_patch_file *f;
-	int r;
-
-	if (!shown)
-		return gb_patch_nomem(p->report, p->err);
-	for (int end = 0;; end = 1) {
-		r = gb_patch_locate(
-			&plan->space, path, shown, end, &place, p->report, p->err);
-		if (r < 0)
-			return r;
-		f = known(plan, place.path);
-		if (end || !follow || !place.exists || !S_ISLNK(place.st.st_mode) ||
-			(f && (!f->present || f->origin != f)))
-			break;
-		gb_patch_place_done(&place);
-	}
-	if (f) {
-		gb_patch_place_done(&place);
-		*ret = f;
-		return 0;
-	}
-	if (place.exists && !S_ISREG(place.st.st_mode) &&
-		!(S_ISLNK(place.st.st_mode) && !follow)) {
-		r = refuse(p, GB_E_INVALID, shown,
-			S_ISDIR(place.st.st_mode) ? "is a folder"
-						  : "is not a regular file");
-		gb_patch_place_done(&place);
-		return r;
-	}
-	return add_file_consume(p, &place, &shown, ret);
-}
-
-/* The file could be written to, which a rename would not ask, and its folder can be. */
-static int check_writable(struct planner *p, const struct gb_patch_file *f)
-{
-	bool there = f->place.exists && !S_ISLNK(f->place.st.st_mode);
-
-	if (faccessat(f->place.dir, ".", W_OK | X_OK, AT_EACCESS) == 0 &&
-		(!there || faccessat(f->place.dir, gb_patch_file_rest(f), W_OK,
-				   AT_EACCESS) == 0))
-		return 0;
-	return gb_patch_fail_sys(
-		p->report, p->err, errno, "Failed to write file %s", f->shown);
-}
-
-static int hold(struct planner *p, const struct gb_patch_file *f, size_t bytes)
-{
-	if (bytes > GB_PATCH_TOTAL_MAX - p->plan->total)
-		return refuse(p, GB_E_LIMIT, f->shown,
-			"makes the patch's contents too large: split the patch");
-	p->plan->total += bytes;
-	return 0;
-}
-
-static int read_all(
-	struct planner *p, int fd, const struct gb_patch_file *f, struct gb_buf *ret)
-{
-	size_t size = (size_t)f->place.st.st_size;
-	size_t got = 0;
-	char *to;
-	int r;
-
-	if (f->place.st.st_size > (off_t)GB_PATCH_FILE_MAX)
-		return refuse(p, GB_E_LIMIT, f->shown, "is too large");
-	gb_buf_init(ret, size + 1);
-	to = gb_buf_reserve(ret, size + 1);
-	if (!to)
-		return gb_patch_nomem(p->report, p->err);
-	r = gb_fd_read_full(fd, to, size + 1, &got, p->err);
-	if (r < 0)
-		return gb_patch_fail_sys(p->report, p->err, errno,
-			"Failed to read file to update %s", f->shown);
-	if (got != size)
-		return refuse(
-			p, GB_E_BUSY, f->shown, "is being written to by another program");
-	ret->len = got;
-	return 0;
-}
-
-/* The bytes on the disk of a file that is there and regular. */
-static int read_origin(
-	struct planner *p, const struct gb_patch_file *f, struct gb_buf *ret)
-{
-	struct stat st;
-	/* whatever took the place of the file that was found must not hold us up */
-	gb_auto_fd fd = openat(f->place.dir, gb_patch_file_rest(f),
-		O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return gb_patch_fail_sys(p->report, p->err, errno,
-			"Failed to read file to update %s", f->shown);
-	if (!S_ISREG(st.st_mode) || st.st_ino != f->place.st.st_ino ||
-		st.st_dev != f->place.st.st_dev)
-		return refuse(
-			p, GB_E_BUSY, f->shown, "is being replaced by another program");
-	return read_all(p, fd, f, ret);
-}
-
-/* What the file has after the hunks so far: its own buffer, or one that is read into
- * *own. */
-static int content(struct planner *p, const struct gb_patch_file *f, struct gb_buf *own,
-	struct gb_span *ret)
-{
-	const struct gb_buf *b = &f->data;
-
-	if (f->origin) {
-		int r = read_origin(p, f->origin, own);
-
-		if (r < 0)
-			return r;
-		b = own;
-	}
-	*ret = (struct gb_span){b->data ? (const char *)b->data : "", b->len};
-	return 0;
-}
-
 /* ------------------------------------------------------------------ hunks */
 
-static int note(struct planner *p, char letter, const char *path)
+static int note(struct gb_planner *p, char letter, const char *path)
 {
 	struct gb_patch_plan *plan = p->plan;
 
@@ -244,17 +41,17 @@ static int note(struct planner *p, char letter, const char *path)
 	if (!gb_grow(&plan->notes, &plan->note_cap, plan->note_count + 1,
 		    sizeof(*plan->notes)))
 		return gb_patch_nomem(p->report, p->err);
-	plan->notes[plan->note_count++] = (struct gb_patch_note){letter, path};
+	plan->notes[plan->note_count++] = (struct gb_patch_note){ letter, path };
 	return 0;
 }
 
 /* data is taken over. */
-static int set_content(struct planner *p, struct gb_patch_file *f, struct gb_buf *data)
+static int set_content(struct gb_planner *p, struct gb_patch_file *f, struct gb_buf *data)
 {
-	int r = check_writable(p, f);
+	int r = gb_plan_check_writable(p, f);
 
 	if (r == 0)
-		r = hold(p, f, data->len);
+		r = gb_plan_hold(p, f, data->len);
 	if (r < 0)
 		return r;
 	p->plan->total -= f->data.len;
@@ -266,12 +63,12 @@ static int set_content(struct planner *p, struct gb_patch_file *f, struct gb_buf
 	return 0;
 }
 
-static int plan_add(struct planner *p, const struct gb_patch_hunk *h)
+static int plan_add(struct gb_planner *p, const struct gb_patch_hunk *h)
 {
 	const struct gb_patch_line *lines = p->plan->patch->lines + h->first;
-	gb_auto_done(gb_buf) data = {0};
+	gb_auto_done(gb_buf) data = { 0 };
 	struct gb_patch_file *f;
-	int r = get_file(p, h->path, true, &f);
+	int r = gb_plan_file(p, h->path, true, &f);
 
 	if (r < 0)
 		return r;
@@ -294,10 +91,10 @@ static void set_absent(struct gb_patch_plan *plan, struct gb_patch_file *f)
 	f->origin = NULL;
 }
 
-static int plan_delete(struct planner *p, const struct gb_patch_hunk *h)
+static int plan_delete(struct gb_planner *p, const struct gb_patch_hunk *h)
 {
 	struct gb_patch_file *f;
-	int r = get_file(p, h->path, false, &f);
+	int r = gb_plan_file(p, h->path, false, &f);
 
 	if (r < 0)
 		return r;
@@ -307,18 +104,18 @@ static int plan_delete(struct planner *p, const struct gb_patch_hunk *h)
 		return gb_patch_fail_sys(p->report, p->err, ENOENT,
 			"Failed to delete file %s", shown ? shown : h->path);
 	}
-	if (faccessat(f->place.dir, ".", W_OK | X_OK, AT_EACCESS) < 0)
+	if (!gb_plan_folder_allows(f))
 		return gb_patch_fail_sys(
 			p->report, p->err, errno, "Failed to delete file %s", f->shown);
 	set_absent(p->plan, f);
 	return note(p, 'D', h->path);
 }
 
-static int same_content(struct planner *p, struct gb_patch_file *f, struct gb_span old,
+static int same_content(struct gb_planner *p, struct gb_patch_file *f, struct gb_span old,
 	struct gb_buf *data)
 {
-	if (gb_span_eq(old, (struct gb_span){(const char *)data->data, data->len}))
-		return check_writable(p, f);
+	if (gb_span_eq(old, (struct gb_span){ (const char *)data->data, data->len }))
+		return gb_plan_check_writable(p, f);
 	return set_content(p, f, data);
 }
 
@@ -336,10 +133,10 @@ static bool is_renamable(
 
 /* from's content, which is as it shall be, becomes to's; the name that led to from goes
  * away. */
-static int move_file(struct planner *p, struct gb_patch_file *from,
+static int move_file(struct gb_planner *p, struct gb_patch_file *from,
 	struct gb_patch_file *name, struct gb_patch_file *to)
 {
-	gb_auto_done(gb_buf) data = {0};
+	gb_auto_done(gb_buf) data = { 0 };
 	struct gb_span bytes;
 	int r = 0;
 
@@ -351,7 +148,7 @@ static int move_file(struct planner *p, struct gb_patch_file *from,
 	}
 	if (from == name && is_renamable(from->origin, to)) {
 		/* whatever its size */
-		r = check_writable(p, to);
+		r = gb_plan_check_writable(p, to);
 		p->plan->total -= to->data.len;
 		gb_buf_done(&to->data);
 		to->origin = from->origin;
@@ -360,7 +157,7 @@ static int move_file(struct planner *p, struct gb_patch_file *from,
 		p->plan->total -= from->data.len;
 		r = set_content(p, to, &from->data);
 	} else {
-		r = content(p, from, &data, &bytes);
+		r = gb_plan_content(p, from, &data, &bytes);
 		if (r == 0 && !from->origin)
 			gb_buf_init(&data, GB_PATCH_FILE_MAX);
 		if (r == 0 && !from->origin)
@@ -374,17 +171,17 @@ static int move_file(struct planner *p, struct gb_patch_file *from,
 	return r;
 }
 
-static int rewrite_file(struct planner *p, const struct gb_patch_hunk *h,
+static int rewrite_file(struct gb_planner *p, const struct gb_patch_hunk *h,
 	struct gb_patch_file *f, const char *shown)
 {
-	gb_auto_done(gb_buf) own = {0};
-	gb_auto_done(gb_buf) data = {0};
+	gb_auto_done(gb_buf) own = { 0 };
+	gb_auto_done(gb_buf) data = { 0 };
 	struct gb_span old;
 	int r;
 
 	if (!h->count)
 		return 0;
-	r = content(p, f, &own, &old);
+	r = gb_plan_content(p, f, &own, &old);
 	if (r == 0)
 		r = gb_patch_rewrite(
 			p->plan->patch, h, shown, old, &data, p->report, p->err);
@@ -393,14 +190,14 @@ static int rewrite_file(struct planner *p, const struct gb_patch_hunk *h,
 	return same_content(p, f, old, &data);
 }
 
-static int plan_update(struct planner *p, const struct gb_patch_hunk *h)
+static int plan_update(struct gb_planner *p, const struct gb_patch_hunk *h)
 {
 	gb_auto_free char *shown = gb_patch_shown(&p->plan->space, h->path);
 	struct gb_patch_file *f;
 	struct gb_patch_file *name = NULL;
 	struct gb_patch_file *to = NULL;
 	struct gb_patch_file *to_name = NULL;
-	int r = shown ? get_file(p, h->path, true, &f)
+	int r = shown ? gb_plan_file(p, h->path, true, &f)
 		      : gb_patch_nomem(p->report, p->err);
 
 	if (r == 0 && !f->present)
@@ -409,20 +206,20 @@ static int plan_update(struct planner *p, const struct gb_patch_hunk *h)
 	if (r == 0)
 		r = rewrite_file(p, h, f, shown);
 	if (r == 0 && h->move)
-		r = get_file(p, h->path, false, &name);
+		r = gb_plan_file(p, h->path, false, &name);
 	if (r == 0 && h->move)
-		r = get_file(p, h->move, false, &to_name);
+		r = gb_plan_file(p, h->move, false, &to_name);
 	if (r == 0 && h->move && to_name != name)
-		r = get_file(p, h->move, true, &to);
+		r = gb_plan_file(p, h->move, true, &to);
 	if (r == 0 && to && to != f)
 		r = move_file(p, f, name, to);
-	else if (r == 0 && to)
+	else if (r == 0 && to && name != f)
 		set_absent(p->plan, name); /* a link was moved onto what it leads to */
 	return r < 0 ? r : note(p, 'M', h->move ? h->move : h->path);
 }
 
 /* No file may be where another needs a folder. */
-static int check_tree(struct planner *p)
+static int check_tree(struct gb_planner *p)
 {
 	const struct gb_patch_plan *plan = p->plan;
 
@@ -443,7 +240,7 @@ static int check_tree(struct planner *p)
 	return 0;
 }
 
-static int plan_hunks(struct planner *p)
+static int plan_hunks(struct gb_planner *p)
 {
 	int r = 0;
 
@@ -461,7 +258,7 @@ static int plan_hunks(struct planner *p)
 
 /* flock has no deadline; what else may hold it (a person's flock(1)) is no patch and may
  * hold it for hours, so it is asked for again and again. */
-static int lock_root(struct planner *p, const struct gb_patch_where *where)
+static int lock_root(struct gb_planner *p, const struct gb_patch_where *where)
 {
 	uint64_t deadline = gb_deadline_ms(GB_PATCH_LOCK_MAX_MS);
 
@@ -483,15 +280,15 @@ static int lock_root(struct planner *p, const struct gb_patch_where *where)
 }
 
 /* Outside, the same rules hold with "/" as the workspace. */
-static int make_space(struct planner *p, const struct gb_patch_where *where)
+static int make_space(struct gb_planner *p, const struct gb_patch_where *where)
 {
 	struct gb_patch_plan *plan = p->plan;
 
-	plan->space = (struct gb_patch_space){.root = plan->root,
+	plan->space = (struct gb_patch_space){ .root = plan->root,
 		.root_path = where->root_path,
 		.cwd = where->cwd ? where->cwd : "",
-		.gone = is_gone,
-		.ctx = plan};
+		.gone = gb_plan_is_gone,
+		.ctx = plan };
 	if (!where->allow_outside)
 		return 0;
 	plan->cwd = gb_patch_shown(&plan->space, ".");
@@ -510,7 +307,7 @@ int gb_patch_plan(const struct gb_patch *patch, const struct gb_patch_where *whe
 	struct gb_patch_plan **ret, struct gb_patch_report *report, struct gb_err *err)
 {
 	gb_auto(gb_patch_plan) *plan = calloc(1, sizeof(*plan));
-	struct planner p = {plan, report, err};
+	struct gb_planner p = { plan, report, err };
 	int r;
 
 	if (!plan)

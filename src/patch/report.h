@@ -5,11 +5,12 @@
 #include "patch/patch.h"
 #include "patch/text.h"
 
-#define GB_PATCH_QUOTE_MAX  ((size_t)8 << 10)  /* bytes of a line or block of a patch that are quoted */
+#define GB_PATCH_QUOTE_MAX                                                               \
+	((size_t)8 << 10) /* bytes of a line or block of a patch that are quoted */
 #define GB_PATCH_REPORT_MAX ((size_t)64 << 10) /* bytes of a report */
 
-int gb_patch_fail(struct gb_patch_report *r, struct gb_err *err, enum gb_patch_fault fault,
-	int code, const char *fmt, ...) GB_PRINTF(5, 6);
+int gb_patch_fail(struct gb_patch_report *r, struct gb_err *err,
+	enum gb_patch_fault fault, int code, const char *fmt, ...) GB_PRINTF(5, 6);
 /* As gb_patch_fail with GB_PATCH_IO and ": TEXT (os error N)" added. */
 int gb_patch_fail_sys(struct gb_patch_report *r, struct gb_err *err, int errnum,
 	const char *fmt, ...) GB_PRINTF(4, 5);
