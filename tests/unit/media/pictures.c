@@ -400,7 +400,7 @@ static void bmp_rle(const struct wish *w, const struct bmp_shape *s, uint32_t y,
 		uint8_t q = (uint8_t)quarter(w, x, y);
 
 		gb_buf_add_byte(to, (uint8_t)n);
-		gb_buf_add_byte(to, s->bits == 8 ? q : (uint8_t)(q << 4 | q));
+		gb_buf_add_byte(to, (uint8_t)(s->bits == 8 ? q : q << 4 | q));
 		x += n;
 	}
 	gb_buf_add(to, "\0\0", 2);
