@@ -71,7 +71,8 @@ void gb_media_result_done(struct gb_media_result *r);
  * On success the caller owns *ret; on failure it is untouched. */
 int gb_media_view(const void *bytes, size_t len, enum gb_media_detail detail,
 	uint64_t deadline_ns, struct gb_media_result *ret, struct gb_err *err);
-/* The same with what can be read from fd (borrowed; a pipe, a memory file) until its end. */
+/* The same with what can be read from fd until its end: borrowed, blocking; a pipe that another
+ * thread fills, or a memory file. */
 int gb_media_view_fd(int fd, enum gb_media_detail detail, uint64_t deadline_ns,
 	struct gb_media_result *ret, struct gb_err *err);
 

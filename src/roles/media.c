@@ -79,7 +79,12 @@ static int render(
 	r = read_picture(&in, err);
 	if (r < 0)
 		return r;
-	return gb_media_render(in.data, in.len, detail, GB_MEDIA_PIXELS_MAX, ret, err);
+	r = gb_media_render(in.data, in.len, detail, GB_MEDIA_PIXELS_MAX, ret, err);
+	if (r == GB_E_NOMEM)
+		return gb_fail(err, GB_E_LIMIT,
+			"the picture takes more than %zu MiB of memory to decode: make it smaller",
+			GB_MEDIA_MEMORY_MAX >> 20);
+	return r;
 }
 
 static int answer(

@@ -70,7 +70,7 @@ def memory():
     r = subprocess.run([ROLE, "--detail=high"], input=interlaced(10000, 10000), capture_output=True, timeout=60,
                        check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     code, = struct.unpack_from("<i", r.stdout, 4)
-    assert r.returncode == 0 and code == -10 and b"out of memory" in r.stdout[40:], (r.returncode, r.stdout[:100])
+    assert r.returncode == 0 and code == -6 and b"MiB of memory to decode" in r.stdout[40:], (r.returncode, r.stdout[:100])
 
 
 def interlaced(width, height):
