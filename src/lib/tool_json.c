@@ -1,4 +1,5 @@
 #include "lib/tool.h"
+#include "lib/tool_run.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -73,6 +74,44 @@ json_t *gb_tool_definition(const struct gb_tool *t)
 				t->read_only, "destructiveHint", t->destructive, "idempotentHint",
 				t->read_only, "openWorldHint", 0));
 	return j;
+}
+
+static json_t *session_json(const struct gb_tool_answer *a)
+{
+	const struct gb_tool_head *h = &a->head;
+	json_t *j = json_pack("{s:s, s:f}", "chunk_id", h->chunk_id, "wall_time_seconds",
+		h->wall_seconds);
+
+	if (j && h->exited)
+		json_object_set_new(j, "exit_code", json_integer(h->exit_code));
+	else if (j)
+		json_object_set_new(j, "session_id", json_integer((json_int_t)h->session));
+	if (j) {
+		json_object_set_new(j, "original_token_count", json_integer((json_int_t)h->tokens));
+		json_object_set_new(j, "output",
+			json_stringn((const char *)a->text.data + a->output_at,
+				a->text.len - a->output_at));
+	}
+	return j;
+}
+
+static json_t *picture_json(const struct gb_tool_answer *a)
+{
+	gb_auto_done(gb_buf) url = { 0 };
+
+	gb_buf_init(&url, 0);
+	gb_buf_printf(&url, "data:%s;base64,", gb_media_mime(a->picture.format));
+	gb_base64(a->picture.data, a->picture.len, &url);
+	if (url.error)
+		return NULL;
+	return json_pack("{s:s%, s:s}", "image_url", url.data, url.len, "detail", a->detail);
+}
+
+json_t *gb_tool_answer_json(const struct gb_tool_answer *a)
+{
+	if (a->has_head)
+		return session_json(a);
+	return a->has_picture ? picture_json(a) : json_null();
 }
 
 /* ---- in: arguments ---- */
