@@ -204,6 +204,10 @@ GLOVEBOX_API struct glovebox_tools *glovebox_workspace_own_tools(struct glovebox
  * A second one fails with CLOSED. The handle stays; free it. Blocks. */
 GLOVEBOX_API int glovebox_workspace_shutdown(struct glovebox_workspace *ws, uint32_t deadline_ms,
 	struct glovebox_error *err);
+/* For the operator: what the machine's console and its supervisor said last, 64 KiB at most, also
+ * after its end. Free *text with glovebox_free. */
+GLOVEBOX_API int glovebox_workspace_logs(struct glovebox_workspace *ws, char **text,
+	struct glovebox_error *err);
 /* Drop the owner. Capabilities that live keep machine and shares alive; with none left a bound
  * machine is killed (soon after, not waited for), a retained one runs on. */
 GLOVEBOX_API void glovebox_workspace_free(struct glovebox_workspace *ws);
@@ -590,7 +594,8 @@ struct glovebox_tool_options {
 struct glovebox_tool_result {
 	size_t size;
 	bool success;
-	char *text;            /* for the model */
+	char *text;            /* for the model; NUL-terminated beyond text_len, and may hold NUL */
+	size_t text_len;
 	char *structured_json; /* NULL: none */
 	void *image;           /* NULL: none */
 	size_t image_len;

@@ -3,6 +3,7 @@
 #include "base/str.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -210,14 +211,35 @@ void gb_dirs_done(struct gb_dirs *d)
 	memset(d, 0, sizeof(*d));
 }
 
-/* In order: a build tree (or a role that starts another role), an installed command. */
-static const char *const role_places[] = { "", "/../libexec/glovebox" };
+/* In order: a build tree (or a role that starts another role), an installed command, an installed
+ * library (lib/, or lib/ARCHITECTURE/). */
+static const char *const role_places[] = { "", "/../libexec/glovebox",
+	"/../../libexec/glovebox" };
+
+/* Below folder: 1 and *ret, 0 when it is not there. */
+static int find_role(const char *folder, const char *role, char **ret, struct gb_err *err)
+{
+	for (size_t i = 0; i < GB_ARRAY_SIZE(role_places); i++) {
+		gb_auto_free char *path = NULL;
+
+		if (asprintf(&path, "%s%s/glovebox-%s", folder, role_places[i], role) < 0)
+			return gb_nomem(err);
+		if (access(path, X_OK) == 0) {
+			*ret = gb_take_ptr(path);
+			return 1;
+		}
+	}
+	return 0;
+}
 
 int gb_role_path(const char *role, char **ret, struct gb_err *err)
 {
 	const char *libexec = getenv("GLOVEBOX_LIBEXEC");
+	gb_auto_free char *lib = NULL;
 	char exe[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	Dl_info mine;
+	int r;
 
 	if (libexec && *libexec)
 		return asprintf(ret, "%s/glovebox-%s", libexec, role) < 0 ? gb_nomem(err) : 0;
@@ -225,18 +247,19 @@ int gb_role_path(const char *role, char **ret, struct gb_err *err)
 		return gb_fail_sys(err, errno, "cannot find this program's own path");
 	exe[n] = 0;
 	*strrchr(exe, '/') = 0;
-	for (size_t i = 0; i < GB_ARRAY_SIZE(role_places); i++) {
-		gb_auto_free char *path = NULL;
-
-		if (asprintf(&path, "%s%s/glovebox-%s", exe, role_places[i], role) < 0)
+	r = find_role(exe, role, ret, err);
+	/* as a part of a library we may be in another program */
+	if (r == 0 && dladdr(role_places, &mine) && strchr(mine.dli_fname, '/')) {
+		lib = strdup(mine.dli_fname);
+		if (!lib)
 			return gb_nomem(err);
-		if (access(path, X_OK) == 0) {
-			*ret = gb_take_ptr(path);
-			return 0;
-		}
+		*strrchr(lib, '/') = 0;
+		r = find_role(lib, role, ret, err);
 	}
+	if (r)
+		return r < 0 ? r : 0;
 	return gb_fail(err, GB_E_NOTFOUND,
 		"helper program 'glovebox-%s' is neither in '%s' nor in "
-		"'%s/../libexec/glovebox'",
+		"'%s/../libexec/glovebox' (GLOVEBOX_LIBEXEC says where else)",
 		role, exe, exe);
 }
