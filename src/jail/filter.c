@@ -11,8 +11,8 @@
 /* Newer than the oldest headers that this is built with. */
 #define FS_TRUNCATE  (UINT64_C(1) << 14) /* ABI 3 */
 #define FS_IOCTL_DEV (UINT64_C(1) << 15) /* ABI 5 */
-#define NET_ALL	     UINT64_C(3)	 /* ABI 4: bind and connect */
-#define SCOPE_ALL    UINT64_C(3)	 /* ABI 6: abstract sockets and signals */
+#define NET_ALL      UINT64_C(3)         /* ABI 4: bind and connect */
+#define SCOPE_ALL    UINT64_C(3)         /* ABI 6: abstract sockets and signals */
 
 /* Before ABI 2 no file could move from one folder to another. */
 #define LANDLOCK_ABI_LEAST 2

@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-#define DIB	  14 /* where the header begins */
-#define MASKS	  54 /* red, green, blue, alpha, behind the oldest fields */
+#define DIB       14 /* where the header begins */
+#define MASKS     54 /* red, green, blue, alpha, behind the oldest fields */
 #define ENTRY_OS2 3
 #define ENTRY	  4
 

@@ -5,10 +5,9 @@
 #include <png.h>
 #include <string.h>
 
-#define CHUNK_MAX 8000000u /* bytes of a chunk that is held or unpacked, but the pixels  \
-			    */
-#define CHUNKS_MAX   1000u /* of those kinds that are held */
-#define ENCODE_LEVEL 4	   /* of zlib: half the time of 6, two percent larger */
+#define CHUNK_MAX    8000000u /* bytes of a chunk that is held or unpacked */
+#define CHUNKS_MAX   1000u    /* of those kinds that are held */
+#define ENCODE_LEVEL 4        /* of zlib: half the time of 6, two percent larger */
 
 struct work {
 	png_structp png;
@@ -17,7 +16,7 @@ struct work {
 	struct gb_buf *out;
 	struct gb_picture *picture;
 	uint8_t *pixels; /* owned; a row, or all of an interlaced picture */
-	uint8_t **rows;	 /* owned; of an interlaced picture */
+	uint8_t **rows;  /* owned; of an interlaced picture */
 	int code;
 	struct gb_err *err;
 };

@@ -10,13 +10,13 @@
 
 #define SAMPLE_MAX 65535u      /* of the largest sample */
 #define NUMBER_MAX 0xffffffffu /* of any number */
-#define WORD_MAX   16	       /* of a word in a P7 header */
+#define WORD_MAX   16          /* of a word in a P7 header */
 
 struct pnm {
 	struct gb_bytes in;
 	char kind; /* '1' to '7' */
 	uint32_t width, height;
-	uint32_t most;	/* the largest sample */
+	uint32_t most;  /* the largest sample */
 	uint32_t depth; /* samples a pixel */
 };
 
