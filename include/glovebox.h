@@ -589,6 +589,7 @@ struct glovebox_tool_options {
 	const char *shell;    /* where the model names none; NULL: the user's */
 	uint64_t deadline_ms; /* 0: none. The call fails with TIMEOUT */
 	bool patch_outside;   /* apply_patch may name files outside of workdir */
+	const char *const *env; /* K=V, NULL-terminated, for commands, on top of the machine's */
 };
 /* success false: the tool failed in a way that the model shall see in text. */
 struct glovebox_tool_result {

@@ -21,6 +21,7 @@ struct job {
 	struct gb_tool_run run;
 	struct gb_tool_args args;
 	char *texts[3]; /* owned copies of the options' strings */
+	struct gb_strv env; /* owned copy of theirs */
 	struct gb_call *call;
 	/* written by the worker before the request ends, read after it has */
 	struct gb_tool_answer answer;
@@ -42,6 +43,7 @@ static void job_unref(struct job *job)
 	gb_tool_run_done(&job->run);
 	for (size_t i = 0; i < GB_ARRAY_SIZE(job->texts); i++)
 		free(job->texts[i]);
+	gb_strv_done(&job->env);
 	gb_core_unref(job->core);
 	free(job);
 }
@@ -102,7 +104,10 @@ static int copy_texts(struct job *job, struct glovebox_tool_options *o)
 			return GB_E_NOMEM;
 		*texts[i] = job->texts[i];
 	}
-	return 0;
+	for (const char *const *e = o->env; e && *e; e++)
+		gb_strv_add(&job->env, *e);
+	o->env = (const char *const *)job->env.v;
+	return job->env.error;
 }
 
 static int job_new(struct glovebox_tools *tools, struct gb_tool_args *args_consume,

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "lib/link_impl.h"
+#include "lib/request.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -285,6 +286,7 @@ static int exec_command(struct gb_tool_run *run, const struct gb_tool_args *args
 		.shell = borrow(shell),
 		.workdir = borrow(workdir),
 		.user = borrow(run->options.user),
+		.env = gb_list_of(run->options.env),
 		.flags = (login ? GB_SESSION_LOGIN : 0) |
 			(v[GB_ARG_TTY].boolean ? GB_SESSION_TTY : 0),
 		.yield_ms = gb_tool_yield_ms(args),

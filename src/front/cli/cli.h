@@ -27,6 +27,7 @@ struct gb_config_where gb_cli_config_where(const struct gb_cli *cli);
 typedef int gb_cli_handler(struct gb_cli *cli, struct gb_err *err);
 gb_cli_handler gb_cmd_run, gb_cmd_exec, gb_cmd_shell, gb_cmd_create, gb_cmd_start, gb_cmd_stop,
 	gb_cmd_rm, gb_cmd_ls, gb_cmd_inspect, gb_cmd_set, gb_cmd_logs, gb_cmd_cp,
+	gb_cmd_mcp, gb_cmd_tool, gb_cmd_sessions, gb_cmd_attach,
 	gb_cmd_image_import, gb_cmd_image_ls, gb_cmd_image_rm, gb_cmd_image_inspect,
 	gb_cmd_config_show, gb_cmd_config_check, gb_cmd_config_path, gb_cmd_doctor,
 	gb_cmd_completion, gb_cmd_version, gb_cmd_help;

@@ -18,6 +18,7 @@ static const char *const bash_words[] = {
 	[WORD_OWN] = "compgen -W \"$commands\" -- \"$cur\"",
 	[WORD_COPY] = ("compgen -f -- \"$cur\"; "
 		       "compgen -S : -W \"$(glovebox ls -q 2>/dev/null)\" -- \"$cur\""),
+	[WORD_TOOL] = "compgen -W \"$(glovebox tool 2>/dev/null | sed -n '2,$s/ .*//p')\" -- \"$cur\"",
 };
 
 static const char *const zsh_words[] = {
@@ -31,6 +32,7 @@ static const char *const zsh_words[] = {
 	[WORD_SHELL] = "compadd -- bash zsh fish",
 	[WORD_OWN] = "compadd -- $commands",
 	[WORD_COPY] = "_files; compadd -S : -- ${(f)\"$(glovebox ls -q 2>/dev/null)\"}",
+	[WORD_TOOL] = "compadd -- ${(f)\"$(glovebox tool 2>/dev/null | sed -n '2,$s/ .*//p')\"}",
 };
 
 static const char *const fish_words[] = {
@@ -45,6 +47,7 @@ static const char *const fish_words[] = {
 	[WORD_OWN] = "",
 	[WORD_COPY] = ("(__fish_complete_path) (glovebox ls -q 2>/dev/null | "
 		       "string replace -r '$' ':')"),
+	[WORD_TOOL] = "(glovebox tool 2>/dev/null | string replace -f -r '^([a-z_]+) .*' '$1')",
 };
 
 /* "run", "image ls": the words that name a command. */

@@ -10,6 +10,9 @@ const struct gb_cli_option gb_cli_options[OPT_COUNT] = {
 	{OPT_NAME, 'n', "name", "NAME", WORD_MACHINE, NO_KEY,
 		"the machine's name; without it, the machine that belongs to this folder",
 		"--name build"},
+	{OPT_MACHINE, 0, "machine", "NAME", WORD_MACHINE, NO_KEY,
+		"the machine to work in; without it, the one that belongs to this folder",
+		"--machine build"},
 	{OPT_RM, 0, "rm", NULL, WORD_TEXT, NO_KEY,
 		"use a machine of its own that is removed afterwards", "--rm"},
 	{OPT_IMAGE, 0, "image", "IMAGE", WORD_IMAGE, GB_CONFIG_IMAGE_DEFAULT,
@@ -184,6 +187,36 @@ const struct gb_cli_command gb_cli_commands[CMD_COUNT] = {
 		EXAMPLES("glovebox cp build:/work/out.tar .",
 			"glovebox cp ./src build:/tmp/"),
 		BIT(OPT_OWNER), 2, 2, WORD_COPY, false, 1},
+	{CMD_MCP, NULL, "mcp", "",
+		"serve the model's tools to an agent (MCP on standard input and output)",
+		"For agents that speak the Model Context Protocol: they start this command and "
+		"get exec_command, write_stdin, apply_patch and view_image, which work in the "
+		"machine. It is made and started at the first call, as by run; the one of --rm "
+		"goes when the client does. Commands that a call left running as sessions live "
+		"on in a machine that stays (glovebox sessions, glovebox attach). Messages for "
+		"people go to standard error.",
+		EXAMPLES("glovebox mcp", "glovebox mcp --rm --image dev",
+			"codex mcp add glovebox -- glovebox mcp"),
+		BIT(OPT_MACHINE) | BIT(OPT_RM) | SHAPE_OPTIONS | COMMAND_OPTIONS, 0, 0,
+		WORD_TEXT, false, 1},
+	{CMD_TOOL, NULL, "tool", "[TOOL [JSON|-]]", "make one call of a model's tool",
+		"Prints what the model would read; with --json an object with success, text and "
+		"the structured value. The arguments are JSON, '-' reads them from standard "
+		"input; a patch may be given bare. Without TOOL, the tools are listed (--json: "
+		"with their schemas). Exit code 1 when the tool failed.",
+		EXAMPLES("glovebox tool exec_command '{\"cmd\": \"make test\"}'",
+			"glovebox tool apply_patch - < fix.patch", "glovebox tool --json"),
+		BIT(OPT_MACHINE) | BIT(OPT_RM) | BIT(OPT_JSON) | SHAPE_OPTIONS | COMMAND_OPTIONS,
+		0, 2, WORD_TOOL, false, 1},
+	{CMD_SESSIONS, NULL, "sessions", "[MACHINE]", "list sessions that run in a machine",
+		"What exec_command started and did not wait for until its end. Without MACHINE, "
+		"the machine that belongs to the current directory.",
+		EXAMPLES("glovebox sessions", "glovebox sessions --json build"), BIT(OPT_JSON), 0,
+		1, WORD_MACHINE, false, 1},
+	{CMD_ATTACH, NULL, "attach", "MACHINE SESSION", "join a session with this terminal",
+		"Shows what it wrote so far, then what it writes; what is typed goes to it. "
+		"Ctrl-P Ctrl-Q leaves it alone again. " EXIT_CODES,
+		EXAMPLES("glovebox attach build 3"), 0, 2, 2, WORD_MACHINE, false, 125},
 	{CMD_IMAGE_IMPORT, "image", "import", "SOURCE",
 		"make an image and print its digest",
 		"SOURCE is rootfs:DIR, tar:FILE (plain, gz, zst or xz), or "

@@ -9,6 +9,7 @@
 enum gb_cli_option_id {
 	OPT_HELP,
 	OPT_NAME,
+	OPT_MACHINE,
 	OPT_RM,
 	OPT_IMAGE,
 	OPT_ROOT,
@@ -51,6 +52,7 @@ enum gb_cli_word {
 	WORD_SHELL,
 	WORD_OWN, /* one of our commands */
 	WORD_COPY, /* a file or MACHINE: */
+	WORD_TOOL, /* one of the model's tools */
 };
 
 struct gb_cli_option {
@@ -78,6 +80,10 @@ enum gb_cli_command_id {
 	CMD_SET,
 	CMD_LOGS,
 	CMD_CP,
+	CMD_MCP,
+	CMD_TOOL,
+	CMD_SESSIONS,
+	CMD_ATTACH,
 	CMD_IMAGE_IMPORT,
 	CMD_IMAGE_LS,
 	CMD_IMAGE_RM,
