@@ -453,7 +453,10 @@ static bool is_new(const struct gb_dirs *d, const struct gb_machine_spec *spec,
 	const char *image)
 {
 	gb_auto_free char *disk = gb_machine_path(d, spec->name, "disk.qcow2");
+	gb_auto_free char *half = gb_machine_path(d, spec->name, "disk.qcow2" GB_DISK_REPLACING);
 
+	if (half)
+		unlink(half);
 	return disk && gb_disk_is_pristine(image, disk, spec->disk_bytes);
 }
 
@@ -470,7 +473,8 @@ int gb_boot_machine(const struct gb_dirs *d, const struct gb_machine_spec *spec,
 	r = find_image(d, spec, &image, err);
 	if (r == 0 && *spec->root)
 		r = gb_disk_lock(spec->root, &ret->disk_lock, err);
-	fresh = fresh && image && is_new(d, spec, image);
+	/* also clears up, so it is asked in any case */
+	fresh = image && is_new(d, spec, image) && fresh;
 	if (r == 0)
 		r = gb_parts_find(
 			d, spec, fresh ? image : NULL, progress, ctx, &parts, err);

@@ -2,6 +2,7 @@
 import concurrent.futures
 import os
 import shutil
+import signal
 import subprocess
 import time
 
@@ -74,6 +75,141 @@ class Template(lib.MachineTest):
         self.home.ok("exec", "p1", "--", "sh", "-c", "echo secret > /dev/shm/f; echo x > /run/f")
         self.assertNotEqual(self.home.run("exec", "p2", "--", "cat", "/dev/shm/f").code, 0)
         self.home.ok("rm", "-f", "p1", "p2")
+
+
+def kinds(home):
+    """The folders of the templates of images."""
+    base = os.path.join(home.path, "cache/image-templates")
+    return [os.path.join(base, d) for d in sorted(os.listdir(base)) if d[0] != "."] \
+        if os.path.isdir(base) else []
+
+
+class ImageTemplate(lib.MachineTest):
+    """A template whose root is mounted is for new disks only: with any other one the file system
+    would be lost."""
+    machine = None
+    share_cache = False
+
+    def setUp(self):
+        self.home.ok("create", "m")
+
+    def tearDown(self):
+        self.home.run("rm", "-f", "m")
+
+    def start(self, kind, **more):
+        self.home.ok("start", "m", timeout=lib.START_S, **more)
+        self.assertEqual(self.home.inspect("m")["start_kind"], kind)
+
+    def check_disk(self):
+        """The file system as it is on the disk, in order."""
+        raw = os.path.join(self.home.path, "tmp/raw")
+        subprocess.run(["qemu-img", "convert", "-O", "raw",
+                        self.home.machine_file("m", "disk.qcow2"), raw], check=True)
+        found = subprocess.run(["e2fsck", "-fn", raw], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, check=False)
+        os.unlink(raw)
+        self.assertEqual(found.returncode, 0, found.stdout)
+
+    def write(self):
+        self.home.ok("exec", "m", "--", "sh", "-c",
+                     "for i in 1 2 3 4 5 6 7 8; do head -c 300000 /dev/urandom > /var/f$i; done; "
+                     "cat /var/f? | md5sum > /var/sum; sync")
+
+    def assert_written(self):
+        self.home.ok("exec", "m", "--", "sh", "-c", "cat /var/f? | md5sum -c /var/sum")
+
+    def test_only_the_first_start(self):
+        self.start("image template")
+        self.write()
+        self.home.ok("stop", "m")
+        self.check_disk()
+        self.start("template")
+        self.assert_written()
+        self.home.ok("stop", "m")
+        self.check_disk()
+
+    def test_after_a_crash(self):
+        for victim in ("supervisor_pid", "vmm_pid"):
+            with self.subTest(victim):
+                self.start("image template")
+                self.write()
+                os.kill(self.home.inspect("m")[victim], signal.SIGKILL)
+                lib.wait_for("the end", lambda: self.home.state("m") == "crashed")
+                self.start("template")
+                self.assert_written()
+                self.home.ok("stop", "m")
+                self.check_disk()
+                self.home.ok("rm", "m")
+                self.home.ok("create", "m")
+
+    def test_crash_between_the_copy_and_the_start(self):
+        qemu = os.path.join(self.home.path, "tmp/qemu-system-x86_64")
+        # stands in front of QEMU; templates are made with it too, since its path is in their key
+        real = shutil.which("qemu-system-x86_64")
+        with open(qemu, "w") as f:
+            f.write("#!/bin/sh\n[ ! -e %s/tmp/kill ] || kill -9 $PPID\nexec %s \"$@\"\n"
+                    % (self.home.path, real))
+        os.chmod(qemu, 0o755)
+        env = {"GLOVEBOX_QEMU": qemu}
+        self.home.ok("run", "--rm", "--", "true", timeout=lib.START_S, env=env)
+        with open(os.path.join(self.home.path, "tmp/kill"), "w"):
+            pass
+        self.assertNotEqual(self.home.run("start", "m", timeout=lib.START_S, env=env).code, 0)
+        os.unlink(os.path.join(self.home.path, "tmp/kill"))
+        self.assertGreater(os.stat(self.home.machine_file("m", "disk.qcow2")).st_blocks, 1000)
+        self.start("template", env=env)
+        self.write()
+        self.home.ok("stop", "m")
+        self.start("template")
+        self.assert_written()
+        self.home.ok("stop", "m")
+        self.check_disk()
+
+    def test_each_proof_is_enough(self):
+        self.start("image template")
+        self.write()
+        self.home.ok("stop", "m")
+        # the note is gone, the disk still says it
+        os.unlink(self.home.machine_file("m", "last"))
+        self.start("template")
+        self.assert_written()
+        self.home.ok("rm", "-f", "m")
+        # the disk is new, the note says it
+        self.home.ok("create", "m")
+        with open(self.home.machine_file("m", "last"), "w") as f:
+            f.write("ok")
+        self.start("template")
+
+    def test_damage_is_passed_by_and_repaired_once(self):
+        def damage():
+            for folder in kinds(self.home):
+                with open(folder + "/state", "r+b") as f:
+                    f.write(os.urandom(4096))
+
+        # those of other tests have other keys
+        for folder in kinds(self.home):
+            shutil.rmtree(folder)
+        self.home.ok("run", "--rm", "--", "true", timeout=lib.START_S)
+        for expected in ("image template", "template"):
+            damage()
+            self.start("template")
+            self.assertIn("image's template failed", self.home.inspect("m")["note"])
+            self.write()
+            self.assert_written()
+            self.home.ok("stop", "m")
+            self.check_disk()
+            self.home.ok("rm", "m")
+            self.home.ok("create", "m")
+            # made again once; after a second failure left alone for a day
+            self.start(expected)
+            self.home.ok("rm", "-f", "m")
+            self.home.ok("create", "m")
+        self.assertEqual(kinds(self.home), [])
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(os.path.join(cls.home.path, "cache"), ignore_errors=True)
+        super().tearDownClass()
 
 
 class Damage(lib.MachineTest):

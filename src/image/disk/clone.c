@@ -302,7 +302,7 @@ int gb_disk_replace(int from_fd, const char *base, const char *dest, uint64_t si
 
 	if (!gb_disk_is_pristine(base, dest, size))
 		return gb_fail(err, GB_E_STATE, "disk '%s' has been used", dest);
-	if (asprintf(&tmp, "%s.new", dest) < 0) {
+	if (asprintf(&tmp, "%s" GB_DISK_REPLACING, dest) < 0) {
 		tmp = NULL;
 		return gb_nomem(err);
 	}

@@ -13,6 +13,7 @@ int gb_disk_clone(const char *base, const char *dest, uint64_t size, struct gb_e
 /* Whether dest is as gb_disk_clone made it with these arguments and nothing was ever written to
  * it: what its guest would read is the image. False when that cannot be told. */
 bool gb_disk_is_pristine(const char *base, const char *dest, uint64_t size);
+#define GB_DISK_REPLACING ".new" /* dest with this is left behind by a killed replace */
 /* Replace dest, which must be pristine (GB_E_STATE if it is not), by a copy of the overlay in
  * from_fd, which has the same size and an image of the same content below it, perhaps at another
  * path. durable: the copy outlives a crash of the host from here on. Nobody else may open dest

@@ -23,6 +23,7 @@ enum gb_qemu_fd {
 	GB_QEMU_FD_NET = 7,
 	GB_QEMU_FD_STATE = 8,
 	GB_QEMU_FD_MEMORY = 9,
+	GB_QEMU_FD_HOT = 10,
 };
 
 #define GB_QEMU_CPUS_MAX   64u

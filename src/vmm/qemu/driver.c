@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "vmm/qemu/host.h"
+#include "vmm/qemu/prefault.h"
 #include "vmm/qemu/restore.h"
 
 #include <errno.h>
@@ -57,13 +58,14 @@ static int open_template(
 	if (ret->state < 0)
 		return gb_fail(err, GB_E_STATE, "template without state in '%s'",
 			spec->template_path);
+	ret->hot = openat(dir, GB_HOT_FILE, O_RDONLY | O_CLOEXEC);
 	return 0;
 }
 
 static int start_restored(const struct gb_vm_spec *spec, struct gb_qemu_plan *plan,
 	uint64_t deadline_ns, struct gb_vm **ret, struct gb_err *err)
 {
-	struct gb_qemu_files files = {-1, -1};
+	struct gb_qemu_files files = GB_QEMU_FILES_INIT;
 	uint64_t disk_size = 0;
 	struct gb_vm *vm = NULL;
 	int r = 0;
@@ -76,8 +78,7 @@ static int start_restored(const struct gb_vm_spec *spec, struct gb_qemu_plan *pl
 		r = open_template(spec, &files, err);
 	if (r == 0)
 		r = gb_qemu_vm_start(plan, &files, &vm, err);
-	gb_fd_close(&files.state);
-	gb_fd_close(&files.memory);
+	gb_qemu_files_done(&files);
 	if (r == 0)
 		r = gb_qemu_restore(vm, disk_size, deadline_ns, err);
 	*ret = vm;

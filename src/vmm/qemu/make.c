@@ -1,7 +1,7 @@
 /* Making a template: a machine is booted with its memory in a shared file and a disk of
- * no size, until the agent says that it waits (make_vm.c). Then it is paused, the state of its
- * devices is written beside the memory, and both are published together. One of an image goes
- * on from there (make_image.c), and has its disk beside them.
+ * no size, until the agent says that it waits (make_vm.c). Then it is paused, the state
+ * of its devices is written beside the memory, and both are published together. One of an
+ * image goes on from there (make_image.c), and has its disk beside them.
  *
  * The agent's READY is the last thing that happens in the guest before the pause, so what
  * it loaded and looked at is in the template, and nothing of any machine is: no disk, no
@@ -56,12 +56,12 @@ static int write_description(const struct gb_making *m, struct gb_err *err)
 		r = file_stat(m->dir, GB_TEMPLATE_DISK, &disk, err);
 	if (r < 0)
 		return r;
-	d = json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "key", m->key->text,
-		"qemu", m->qemu, "tsc_khz", (int)m->tsc_khz, "memory_size",
+	d = json_pack("{s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "key",
+		m->key->text, "qemu", m->qemu, "tsc_khz", (int)m->tsc_khz, "memory_size",
 		(json_int_t)memory.st_size, "memory_used",
 		(json_int_t)memory.st_blocks * 512, "state_size",
-		(json_int_t)state.st_size, "disk_size", (json_int_t)disk.st_size, "boot_ns", (json_int_t)m->boot_ns, "made",
-		(json_int_t)time(NULL));
+		(json_int_t)state.st_size, "disk_size", (json_int_t)disk.st_size,
+		"boot_ns", (json_int_t)m->boot_ns, "made", (json_int_t)time(NULL));
 	text = d ? json_dumps(d, JSON_INDENT(1)) : NULL;
 	if (!text)
 		return gb_nomem(err);
@@ -186,8 +186,7 @@ static int make_now(struct gb_making *m, struct gb_err *err)
 	clear_up(m->key->folder, m->disk ? KEEP_IMAGES_MAX : KEEP_MAX);
 	if (m->want->accel == GB_ACCEL_TCG)
 		m->tsc_khz = gb_host_tsc_khz(m->cache_dir);
-	snprintf(line, sizeof(line),
-		"%s (once for %u cpus, %" PRIu64 " MiB, %s)",
+	snprintf(line, sizeof(line), "%s (once for %u cpus, %" PRIu64 " MiB, %s)",
 		m->disk ? "preparing a machine with this image to start others from"
 			: "booting a machine to start others from",
 		m->want->cpus, gb_qemu_memory(m->want->memory_bytes) >> 20,
@@ -261,11 +260,10 @@ int gb_template_make(const char *cache_dir, const struct gb_template_want *w,
 	int r;
 
 	if (!disk != !w->image)
-		return gb_fail(
-			err, GB_E_INVALID, "an image's template needs its disk, no other");
+		return gb_fail(err, GB_E_INVALID,
+			"an image's template needs its disk, no other");
 	generic.image = NULL;
-	r = disk ? gb_template_make(
-			   cache_dir, &generic, NULL, progress, ctx, &base, err)
+	r = disk ? gb_template_make(cache_dir, &generic, NULL, progress, ctx, &base, err)
 		 : 0;
 	if (r < 0)
 		return r;

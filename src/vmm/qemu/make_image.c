@@ -1,15 +1,15 @@
-/* Making a template of an image: a copy of the generic one's memory is restored with a fresh
- * disk of the image, the agent mounts and grows the root and makes the tools' world, and runs
- * a few of the image's own programs the way that any command runs. What they read is in
- * memory then. After a last sync memory, devices and disk are saved at one moment.
+/* Making a template of an image: a copy of the generic one's memory is restored with a
+ * fresh disk of the image, the agent mounts and grows the root and makes the tools'
+ * world, and runs a few of the image's own programs the way that any command runs. What
+ * they read is in memory then. After a last sync memory, devices and disk are saved at
+ * one moment.
  *
- * The image's programs are foreign code: what they did to the disk and to memory is what each
- * machine of this image starts with, and no machine of another one. */
+ * The image's programs are foreign code: what they did to the disk and to memory is what
+ * each machine of this image starts with, and no machine of another one. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "proto/ports.h"
-#include "vmm/qemu/make_impl.h"
+#include "vmm/qemu/make_talk.h"
 #include "vmm/qemu/restore.h"
 
 #include <errno.h>
@@ -23,8 +23,6 @@
 
 #define RESTORE_DEADLINE_MS 30000
 #define COPY_CHUNK	    ((size_t)1 << 20)
-#define WARM_TIMEOUT_MS	    10000
-#define WARM_GRACE_MS	    1000
 #define WARM_ROUNDS	    2 /* the second runs from memory, as every machine's first */
 
 /* What agents start first. An image may lack them: that is its matter. */
@@ -34,102 +32,26 @@ static const char *const warm_commands[][4] = {
 	{"/bin/bash", "-c", "test -e /work; /bin/true", NULL},
 };
 
-struct talk {
-	struct gb_vm *vm; /* borrowed */
-	int ctl;	  /* borrowed */
-	struct gb_frame_reader reader;
-	uint32_t request;
-};
-
-static int send_frame(struct talk *t, uint8_t type, const struct gb_msg_desc *d, const void *msg,
-	struct gb_err *err)
+static int settle_in(struct gb_talk *t, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) out = {0};
-	int r;
+	struct gb_msg_configure m = {.flags = GB_CONFIGURE_PREPARE | GB_CONFIGURE_GROW};
 
-	gb_buf_init(&out, GB_FRAME_MAX + GB_FRAME_HEADER);
-	gb_msg_add_frame(&out, type, t->request, d, msg);
-	r = gb_buf_check(&out, "a frame", err);
-	/* far less than the port's socket holds: never waits */
-	return r == 0 ? gb_fd_write_full(t->ctl, out.data, out.len, err) : r;
+	return gb_talk_configure(t, &m, err);
 }
 
-static int greet(struct talk *t, struct gb_err *err)
+static int warm_up(struct gb_talk *t, struct gb_err *err)
 {
-	gb_auto_done(gb_buf) out = {0};
-	struct gb_frame f;
-	int r;
-
-	gb_msg_add_hello(&out, "supervisor");
-	r = gb_buf_check(&out, "a frame", err);
-	if (r == 0)
-		r = gb_fd_write_full(t->ctl, out.data, out.len, err);
-	if (r == 0)
-		r = gb_make_expect(t->vm, t->ctl, &t->reader, GB_FRAME_HELLO, &f, err);
-	return r == 0 ? gb_msg_check_hello(f.payload, f.length, "the guest agent", err) : r;
-}
-
-static int configure(struct talk *t, struct gb_err *err)
-{
-	struct gb_msg_configure m = {
-		.realtime_ns = gb_realtime_ns(),
-		.root_serial = (char *)(uintptr_t)GB_VM_ROOT_SERIAL,
-		.flags = GB_CONFIGURE_PREPARE | GB_CONFIGURE_GROW,
-	};
-	struct gb_frame f;
-	int r;
-
-	t->request++;
-	r = send_frame(t, GB_FRAME_CONFIGURE, &gb_msg_configure_desc, &m, err);
-	return r == 0 ? gb_make_expect(
-				t->vm, t->ctl, &t->reader, GB_FRAME_CONFIGURED, &f, err)
-		      : r;
-}
-
-static size_t count(const char *const *words)
-{
-	size_t n = 0;
-
-	while (words[n])
-		n++;
-	return n;
-}
-
-/* Its output is dropped: it is far less than one window, so no credit is given. */
-static int run_command(struct talk *t, const char *const *argv, struct gb_err *err)
-{
-	struct gb_msg_exec m = {
-		.argv = {(char **)(uintptr_t)argv, count(argv)},
-		.timeout_ms = WARM_TIMEOUT_MS,
-		.grace_ms = WARM_GRACE_MS,
-	};
-	struct gb_frame f;
-	int r;
-
-	t->request++;
-	r = send_frame(t, GB_FRAME_EXEC, &gb_msg_exec_desc, &m, err);
-	while (r == 0) {
-		r = gb_make_next(t->vm, t->ctl, &t->reader, &f, err);
-		if (r == 0 && f.request == t->request &&
-			(f.type == GB_FRAME_EXIT || f.type == GB_FRAME_ERROR))
-			break;
-	}
-	return r;
-}
-
-static int warm_up(struct talk *t, struct gb_err *err)
-{
-	int r = greet(t, err);
+	int r = gb_talk_greet(t, err);
 
 	if (r == 0)
-		r = configure(t, err);
+		r = settle_in(t, err);
 	for (size_t i = 0; r == 0 && i < WARM_ROUNDS * GB_ARRAY_SIZE(warm_commands); i++)
-		r = run_command(
-			t, warm_commands[i % GB_ARRAY_SIZE(warm_commands)], err);
-	return r == 0 ? configure(t, err) : r;
+		r = gb_talk_run(t, warm_commands[i % GB_ARRAY_SIZE(warm_commands)], err);
+	return r == 0 ? settle_in(t, err) : r;
 }
 
-static int copy_data(int from, int to, off_t at, off_t end, void *chunk, struct gb_err *err)
+static int copy_data(
+	int from, int to, off_t at, off_t end, void *chunk, struct gb_err *err)
 {
 	while (at < end) {
 		size_t want = GB_MIN((size_t)(end - at), COPY_CHUNK);
@@ -138,15 +60,15 @@ static int copy_data(int from, int to, off_t at, off_t end, void *chunk, struct 
 		if (n > 0)
 			n = pwrite(to, chunk, (size_t)n, at);
 		if (n <= 0)
-			return gb_fail_sys(err, n < 0 ? errno : EIO,
-				"cannot copy a template's memory");
+			return gb_fail_sys(
+				err, n < 0 ? errno : EIO, "cannot copy a template");
 		at += n;
 	}
 	return 0;
 }
 
 /* Holes stay holes. */
-static int copy_memory(int from, int to, struct gb_err *err)
+int gb_make_copy(int from, int to, struct gb_err *err)
 {
 	gb_auto_free void *chunk = malloc(COPY_CHUNK);
 	struct stat st;
@@ -157,7 +79,7 @@ static int copy_memory(int from, int to, struct gb_err *err)
 	if (ioctl(to, FICLONE, from) == 0)
 		return 0;
 	if (fstat(from, &st) < 0 || ftruncate(to, st.st_size) < 0)
-		return gb_fail_sys(err, errno, "cannot copy a template's memory");
+		return gb_fail_sys(err, errno, "cannot copy a template");
 	while ((at = lseek(from, at, SEEK_DATA)) >= 0) {
 		off_t end = lseek(from, at, SEEK_HOLE);
 		int r = end < 0 ? gb_fail_sys(err, errno, "cannot read a template")
@@ -170,7 +92,8 @@ static int copy_memory(int from, int to, struct gb_err *err)
 	return errno == ENXIO ? 0 : gb_fail_sys(err, errno, "cannot read a template");
 }
 
-static int take_base(const struct gb_making *m, struct gb_qemu_files *ret, struct gb_err *err)
+static int take_base(
+	const struct gb_making *m, struct gb_qemu_files *ret, struct gb_err *err)
 {
 	gb_auto_fd dir = open(m->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	gb_auto_fd from = -1;
@@ -182,7 +105,7 @@ static int take_base(const struct gb_making *m, struct gb_qemu_files *ret, struc
 	}
 	if (from < 0 || to < 0 || ret->state < 0)
 		return gb_fail_sys(err, errno, "cannot open the generic template");
-	return copy_memory(from, to, err);
+	return gb_make_copy(from, to, err);
 }
 
 static int start(struct gb_making *m, struct gb_make_ports *ports, const char *disk,
@@ -195,7 +118,7 @@ static int start(struct gb_making *m, struct gb_make_ports *ports, const char *d
 		.vm = &spec,
 		.memory = memory,
 		.binary = m->key->binary};
-	struct gb_qemu_files files = {-1, -1};
+	struct gb_qemu_files files = GB_QEMU_FILES_INIT;
 	int r = memory && console ? take_base(m, &files, err) : gb_nomem(err);
 
 	spec.disk_format = GB_DISK_QCOW2;
@@ -205,22 +128,22 @@ static int start(struct gb_making *m, struct gb_make_ports *ports, const char *d
 	spec.console = console;
 	if (r == 0)
 		r = gb_qemu_vm_start(&plan, &files, ret, err);
-	gb_fd_close(&files.state);
+	gb_qemu_files_done(&files);
 	if (r < 0)
 		return r;
 	gb_make_ports_given(ports);
-	return gb_qemu_restore(*ret, m->want->disk_bytes,
-		gb_deadline_ms(RESTORE_DEADLINE_MS), err);
+	return gb_qemu_restore(
+		*ret, m->want->disk_bytes, gb_deadline_ms(RESTORE_DEADLINE_MS), err);
 }
 
 int gb_make_prepared(struct gb_making *m, struct gb_make_ports *ports, struct gb_err *err)
 {
 	gb_auto_free char *disk = gb_path_join(m->place.path, GB_TEMPLATE_DISK);
-	struct talk t = {.ctl = ports->ctl[0]};
+	struct gb_talk t;
 	uint64_t from = gb_now_ns();
 	int r = disk ? m->disk->make(m->disk->ctx, disk, err) : gb_nomem(err);
 
-	gb_frame_reader_init(&t.reader);
+	gb_talk_init(&t, ports->ctl[0]);
 	if (r == 0)
 		r = start(m, ports, disk, &t.vm, err);
 	if (r == 0)
@@ -230,7 +153,6 @@ int gb_make_prepared(struct gb_making *m, struct gb_make_ports *ports, struct gb
 		r = gb_make_save(m, t.vm, err);
 	if (t.vm)
 		snprintf(m->qemu, sizeof(m->qemu), "%s", t.vm->qmp.version);
-	gb_frame_reader_done(&t.reader);
-	gb_qemu_vm_free(t.vm);
-	return r;
+	gb_talk_done(&t);
+	return r == 0 ? gb_make_hot(m, err) : r;
 }

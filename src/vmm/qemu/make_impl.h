@@ -49,5 +49,9 @@ int gb_make_save(struct gb_making *m, struct gb_vm *vm, struct gb_err *err);
 int gb_make_boot(struct gb_making *m, struct gb_make_ports *ports, struct gb_err *err);
 /* make_image.c: restore m->base with the image's disk, prepare it, and save it. */
 int gb_make_prepared(struct gb_making *m, struct gb_make_ports *ports, struct gb_err *err);
+/* Copy a file; holes stay holes. */
+int gb_make_copy(int from, int to, struct gb_err *err);
+/* make_hot.c: try the template out, and note which pages that touched. */
+int gb_make_hot(struct gb_making *m, struct gb_err *err);
 
 #endif

@@ -53,8 +53,8 @@ int gb_make_ports_open(struct gb_make_ports *p, bool network, struct gb_err *err
 }
 
 /* 1: a frame came; 0: not yet. */
-static int read_frame(int ctl, struct gb_frame_reader *reader, struct gb_frame *ret,
-	struct gb_err *err)
+static int read_frame(
+	int ctl, struct gb_frame_reader *reader, struct gb_frame *ret, struct gb_err *err)
 {
 	size_t room;
 	uint8_t *to;
@@ -104,8 +104,8 @@ int gb_make_next(struct gb_vm *vm, int ctl, struct gb_frame_reader *reader,
 	return r < 0 ? r : 0;
 }
 
-int gb_make_expect(struct gb_vm *vm, int ctl, struct gb_frame_reader *reader, uint8_t type,
-	struct gb_frame *ret, struct gb_err *err)
+int gb_make_expect(struct gb_vm *vm, int ctl, struct gb_frame_reader *reader,
+	uint8_t type, struct gb_frame *ret, struct gb_err *err)
 {
 	int r = gb_make_next(vm, ctl, reader, ret, err);
 

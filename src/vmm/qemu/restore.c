@@ -1,13 +1,14 @@
-/* A restore is told to read the template's state after the one capability that cannot be set
- * on the command line; all commands leave in one write. QEMU then goes
+/* A restore is told to read the template's state after the one capability that cannot be
+ * set on the command line; all commands leave in one write. QEMU then goes
  *
- *   inmigrate --state read--> disks activated --> running (event RESUME), migration completed
- *       |                         |
- *       | state unfit: exits      | disk locked by another: paused, migration completed
+ *   inmigrate --state read--> disks activated --> running (event RESUME), migration
+ * completed |                         | | state unfit: exits      | disk locked by
+ * another: paused, migration completed
  *
  * Disks are activated late, so a disk that is in use shows up only there. A generic
- * template's block driver has seen a placeholder of no size: after RESUME the true size is
- * told (block_resize to what it is already), which reaches the guest as a config change. */
+ * template's block driver has seen a placeholder of no size: after RESUME the true size
+ * is told (block_resize to what it is already), which reaches the guest as a config
+ * change. */
 #include "vmm/qemu/restore.h"
 #include "base/fd.h"
 

@@ -2,7 +2,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "base/proc.h"
+#include "vmm/qemu/prefault.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,14 +132,32 @@ static int open_channels(
 	return r;
 }
 
-/* A start touches 1,400 pages of heap one by one; as huge pages they cost a third fewer
- * page faults in all, which on a virtual host are most of what a start costs. */
-static void make_environment(struct gb_strv *ret)
+/* Page faults are most of what a start costs on a virtual host (prefault.c): a heap of huge
+ * pages, grown in large pieces, and what the library does. A user who has set the loader's
+ * variables knows better. */
+static void make_environment(bool hot, struct gb_strv *ret)
 {
+	gb_auto_free char *library = NULL;
+
 	for (char **e = environ; *e; e++)
 		gb_strv_add(ret, *e);
 	if (!getenv("GLIBC_TUNABLES"))
-		gb_strv_add(ret, "GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
+		gb_strv_add(ret,
+			"GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432");
+	if (getenv("LD_AUDIT") || getenv("LD_PRELOAD") ||
+		gb_role_path("prefault.so", &library, NULL) < 0)
+		return;
+	gb_strv_addf(ret, "LD_AUDIT=%s", library);
+	gb_strv_addf(ret, "LD_PRELOAD=%s", library);
+	if (hot)
+		gb_strv_addf(ret, GB_HOT_VARIABLE "=%d", GB_QEMU_FD_HOT);
+}
+
+void gb_qemu_files_done(struct gb_qemu_files *f)
+{
+	gb_fd_close(&f->state);
+	gb_fd_close(&f->memory);
+	gb_fd_close(&f->hot);
 }
 
 static int spawn(struct gb_vm *vm, const struct gb_qemu_plan *plan,
@@ -145,7 +165,7 @@ static int spawn(struct gb_vm *vm, const struct gb_qemu_plan *plan,
 {
 	gb_auto_done(gb_strv) argv = {0};
 	gb_auto_done(gb_strv) env = {0};
-	struct gb_fd_map map[10] = {
+	struct gb_fd_map map[11] = {
 		{child->said, 1},
 		{child->said, 2},
 		{child->qmp, GB_QEMU_FD_QMP},
@@ -158,7 +178,7 @@ static int spawn(struct gb_vm *vm, const struct gb_qemu_plan *plan,
 
 	if (r < 0)
 		return r;
-	make_environment(&env);
+	make_environment(files && files->hot >= 0, &env);
 	r = gb_strv_check(&env, "qemu's environment", err);
 	if (r < 0)
 		return r;
@@ -170,6 +190,8 @@ static int spawn(struct gb_vm *vm, const struct gb_qemu_plan *plan,
 		map[s.fd_count++] = (struct gb_fd_map){files->state, GB_QEMU_FD_STATE};
 	if (files && files->memory >= 0)
 		map[s.fd_count++] = (struct gb_fd_map){files->memory, GB_QEMU_FD_MEMORY};
+	if (files && files->hot >= 0)
+		map[s.fd_count++] = (struct gb_fd_map){files->hot, GB_QEMU_FD_HOT};
 	r = gb_spawn(&s, &vm->pid, err);
 	if (r < 0)
 		return r;

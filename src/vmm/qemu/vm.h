@@ -36,7 +36,10 @@ struct gb_vm {
 struct gb_qemu_files {
 	int state;
 	int memory;
+	int hot; /* which pages are touched first (prefault.h) */
 };
+#define GB_QEMU_FILES_INIT { -1, -1, -1 }
+void gb_qemu_files_done(struct gb_qemu_files *f);
 /* Start it. files: NULL unless a template is restored. */
 int gb_qemu_vm_start(const struct gb_qemu_plan *plan, const struct gb_qemu_files *files,
 	struct gb_vm **ret, struct gb_err *err);

@@ -125,6 +125,95 @@ static void refusals_leave_nothing(void **state)
 	assert_int_equal(scratch_entries(), 2);
 }
 
+/* A change that makes a disk another one than it was made as. */
+struct change_row {
+	const char *what;
+	off_t at; /* a byte is flipped there; -1: none */
+	off_t length; /* 0: as it is */
+};
+static const struct change_row changes[] = {
+	{"the magic", 0, 0},
+	{"the size", 31, 0},
+	{"a feature", 79, 0},
+	{"the image's name", 128 + 3, 0},
+	{"the first entry of the L1 table", 3 * 65536, 0},
+	{"the last entry of the L1 table", 7 * 65536 - 1, 0},
+	{"longer by a cluster", -1, 8 * 65536},
+	{"shorter by a byte", -1, 7 * 65536 - 1},
+};
+
+static void flip(const struct change_row *c)
+{
+	gb_auto_fd fd = open(dest, O_RDWR | O_CLOEXEC);
+	uint8_t byte;
+
+	if (c->at >= 0 && pread(fd, &byte, 1, c->at) == 1) {
+		byte ^= 1;
+		assert_int_equal(pwrite(fd, &byte, 1, c->at), 1);
+	}
+	if (c->length)
+		assert_int_equal(ftruncate(fd, c->length), 0);
+}
+
+static void only_what_was_never_written_is_pristine(void **state)
+{
+	(void)state;
+	assert_false(gb_disk_is_pristine(base, dest, 128 << 20));
+	assert_int_equal(gb_disk_clone(base, dest, 128 << 20, NULL), 0);
+	assert_true(gb_disk_is_pristine(base, dest, 128 << 20));
+	assert_false(gb_disk_is_pristine(base, dest, 256 << 20));
+	assert_false(gb_disk_is_pristine("/other", dest, 128 << 20));
+	assert_int_equal(gb_disk_grow(dest, 256 << 20, NULL), 0);
+	assert_true(gb_disk_is_pristine(base, dest, 256 << 20));
+	for (size_t i = 0; i < GB_ARRAY_SIZE(changes); i++) {
+		unlink(dest);
+		assert_int_equal(gb_disk_clone(base, dest, 128 << 20, NULL), 0);
+		flip(&changes[i]);
+		if (gb_disk_is_pristine(base, dest, 128 << 20))
+			fail_msg("still pristine: %s", changes[i].what);
+	}
+	unlink(dest);
+	if (!have_qemu_img() || sh("command -v qemu-io >/dev/null%s", "") != 0)
+		return;
+	/* zeros and discards count as well */
+	assert_int_equal(gb_disk_clone(base, dest, 128 << 20, NULL), 0);
+	assert_int_equal(sh("qemu-io -c 'write -z 0 64k' -c 'discard 0 64k' '%s' >/dev/null", dest), 0);
+	assert_false(gb_disk_is_pristine(base, dest, 128 << 20));
+}
+
+static void a_pristine_disk_is_replaced_by_another_on_its_image(void **state)
+{
+	char other[320], longer[400];
+	struct gb_err err;
+	gb_auto_fd from = -1;
+
+	(void)state;
+	snprintf(other, sizeof(other), "%s/other.qcow2", scratch);
+	/* the image's path differs, its content does not */
+	snprintf(longer, sizeof(longer), "%s/../%s/base", scratch, gb_path_base(scratch));
+	assert_int_equal(gb_disk_clone(longer, other, 128 << 20, NULL), 0);
+	if (have_qemu_img() && sh("command -v qemu-io >/dev/null%s", "") == 0)
+		assert_int_equal(sh("qemu-io -c 'write -P 9 1M 64k' '%s' >/dev/null", other), 0);
+	from = open(other, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(gb_disk_clone(base, dest, 128 << 20, NULL), 0);
+	assert_int_equal(gb_disk_replace(from, base, dest, 256 << 20, true, &err), GB_E_STATE);
+	assert_int_equal(gb_disk_replace(from, base, dest, 128 << 20, true, &err), 0);
+	unlink(other);
+	if (have_qemu_img() && sh("command -v qemu-io >/dev/null%s", "") == 0) {
+		assert_int_equal(sh("qemu-img check -q '%s'", dest), 0);
+		assert_int_equal(sh("qemu-img info '%s' | grep -q 'backing file: [^ ]*/base'", dest), 0);
+		assert_int_equal(sh("qemu-io -c 'read -P 9 1M 64k' -c 'read -P 0x68 12345 1' '%s' | "
+				    "{ ! grep -qi 'failed\\|error'; }",
+					 dest),
+			0);
+		/* it has been used now */
+		assert_int_equal(
+			gb_disk_replace(from, base, dest, 128 << 20, true, &err), GB_E_STATE);
+	}
+	unlink(dest);
+	assert_int_equal(scratch_entries(), 1);
+}
+
 static void it_only_grows(void **state)
 {
 	struct gb_err err;
@@ -169,6 +258,9 @@ int main(void)
 		cmocka_unit_test_setup(
 			it_reads_as_its_base_and_keeps_what_is_written, no_dest),
 		cmocka_unit_test_setup(refusals_leave_nothing, no_dest),
+		cmocka_unit_test_setup(only_what_was_never_written_is_pristine, no_dest),
+		cmocka_unit_test_setup(
+			a_pristine_disk_is_replaced_by_another_on_its_image, no_dest),
 		cmocka_unit_test_setup(it_only_grows, no_dest),
 		cmocka_unit_test_setup(a_lock_is_exclusive_and_names_its_holder, no_dest),
 	};

@@ -29,7 +29,7 @@ struct args_row {
 
 static const struct args_row rows[] = {
 	{ "a cold boot under tcg", GB_QEMU_COLD, VM(), NULL, 2096013, 0,
-		{ "-M", MACHINE, "tcg,thread=multi,tb-size=64", "/b/kernel", "/b/initramfs",
+		{ "-M", MACHINE, "tcg,thread=multi,tb-size=256", "/b/kernel", "/b/initramfs",
 			"console=ttyS0 quiet reboot=t panic=-1 pci=off random.trust_cpu=on"
 			" mitigations=off tsc_early_khz=2096013 tsc=reliable" },
 		{ "memory-backend", "-incoming", "fd=8", "netdev" } },
@@ -47,6 +47,13 @@ static const struct args_row rows[] = {
 			"\"size\":1073741824,\"share\":true}",
 			"/b/kernel" },
 		{ "-incoming" } },
+	{ "a copy of a template's memory is shared again", GB_QEMU_REMAKE, VM(.bundle = NULL),
+		"/t/memory", 5, 0,
+		{ MACHINE ",memory-backend=mem", "-object",
+			"{\"qom-type\":\"memory-backend-file\",\"id\":\"mem\",\"mem-path\":\"/t/memory\","
+			"\"size\":1073741824,\"share\":true}",
+			"-incoming", "defer" },
+		{ "kernel", "initrd", "append", "tsc" } },
 	{ "a restored machine's memory is private", GB_QEMU_RESTORE, VM(), "/t/memory", 5, 0,
 		{ MACHINE ",memory-backend=mem", "-object",
 			"{\"qom-type\":\"memory-backend-file\",\"id\":\"mem\",\"mem-path\":\"/t/memory\","
@@ -157,6 +164,16 @@ static void test_row(void **state)
 	assert_int_equal(err.code, row->want);
 }
 
+struct incoming_row {
+	const char *name;
+	enum gb_qemu_mode mode;
+};
+
+static const struct incoming_row incoming[] = {
+	{ "make and restore list the same devices", GB_QEMU_RESTORE },
+	{ "make and remake list the same devices", GB_QEMU_REMAKE },
+};
+
 /* Devices in another order are other devices to a template's state. */
 static void test_same_devices(void **state)
 {
@@ -167,8 +184,7 @@ static void test_same_devices(void **state)
 	struct gb_strv b = { 0 };
 	size_t shared = 0;
 
-	(void)state;
-	restore.mode = GB_QEMU_RESTORE;
+	restore.mode = ((const struct incoming_row *)*state)->mode;
 	assert_int_equal(gb_qemu_args(&make, &a, NULL), 0);
 	assert_int_equal(gb_qemu_args(&restore, &b, NULL), 0);
 	while (shared < a.n && shared < b.n &&
@@ -185,6 +201,6 @@ int main(void)
 	struct rows_list l = { 0 };
 
 	rows_add(&l, rows, test_row);
-	rows_add_one(&l, "make and restore list the same devices", test_same_devices);
+	rows_add(&l, incoming, test_same_devices);
 	return rows_run("vmm qemu args", &l);
 }
