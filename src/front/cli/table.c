@@ -196,7 +196,7 @@ const struct gb_cli_command gb_cli_commands[CMD_COUNT] = {
 		"on in a machine that stays (glovebox sessions, glovebox attach). Messages for "
 		"people go to standard error.",
 		EXAMPLES("glovebox mcp", "glovebox mcp --rm --image dev",
-			"codex mcp add glovebox -- glovebox mcp"),
+			"glovebox mcp --machine build --workdir /work/src"),
 		BIT(OPT_MACHINE) | BIT(OPT_RM) | SHAPE_OPTIONS | COMMAND_OPTIONS, 0, 0,
 		WORD_TEXT, false, 1},
 	{CMD_TOOL, NULL, "tool", "[TOOL [JSON|-]]", "make one call of a model's tool",
@@ -204,8 +204,8 @@ const struct gb_cli_command gb_cli_commands[CMD_COUNT] = {
 		"the structured value. The arguments are JSON, '-' reads them from standard "
 		"input; a patch may be given bare. Without TOOL, the tools are listed (--json: "
 		"with their schemas). Exit code 1 when the tool failed.",
-		EXAMPLES("glovebox tool exec_command '{\"cmd\": \"make test\"}'",
-			"glovebox tool apply_patch - < fix.patch", "glovebox tool --json"),
+		EXAMPLES("glovebox tool exec_command '{\"cmd\":\"make\"}'",
+			"cat fix.patch | glovebox tool apply_patch -", "glovebox tool --json"),
 		BIT(OPT_MACHINE) | BIT(OPT_RM) | BIT(OPT_JSON) | SHAPE_OPTIONS | COMMAND_OPTIONS,
 		0, 2, WORD_TOOL, false, 1},
 	{CMD_SESSIONS, NULL, "sessions", "[MACHINE]", "list sessions that run in a machine",
