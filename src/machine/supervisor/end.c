@@ -41,13 +41,22 @@ static void answer_stoppers(struct gb_sup *s)
 	s->stoppers = NULL;
 }
 
+/* A client that asks for nothing just now hears of the end by a word of the connection itself. */
+static void tell_clients(struct gb_sup *s, const struct gb_err *reason)
+{
+	gb_sup_fail_requests(s, reason);
+	for (struct gb_sup_client *c = s->clients; c; c = c->next)
+		if (c->greeted)
+			gb_sup_send_error(c, 0, reason);
+}
+
 /* The VMM is gone as we wanted. */
 static void stopped(struct gb_sup *s)
 {
 	struct gb_err e = { 0 };
 
-	gb_fail(&e, GB_E_STATE, "machine '%s' was stopped", s->spec.name);
-	gb_sup_fail_requests(s, &e);
+	gb_fail(&e, GB_E_CLOSED, "machine '%s' was stopped", s->spec.name);
+	tell_clients(s, &e);
 	answer_stoppers(s);
 	finish(s, "ok");
 }
@@ -57,7 +66,7 @@ void gb_sup_fail(struct gb_sup *s, const struct gb_err *reason)
 	if (s->ended)
 		return;
 	gb_log(GB_LOG_ERROR, "%s", reason->msg);
-	gb_sup_fail_requests(s, reason);
+	tell_clients(s, reason);
 	s->boot.driver->kill(s->boot.vm);
 	answer_stoppers(s);
 	finish(s, reason->msg);

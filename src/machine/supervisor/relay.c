@@ -235,6 +235,18 @@ int gb_sup_client_frame(struct gb_sup_client *c, const struct gb_frame *f, struc
 	case GB_FRAME_COPY_IN:
 	case GB_FRAME_COPY_OUT:
 	case GB_FRAME_BENCH:
+	case GB_FRAME_NOP:
+	case GB_FRAME_SESSION_START:
+	case GB_FRAME_SESSION_INPUT:
+	case GB_FRAME_SESSION_HOLD:
+	case GB_FRAME_SESSIONS:
+	case GB_FRAME_ATTACH:
+	case GB_FRAME_TERMINATE:
+	case GB_FRAME_FILE_READ:
+	case GB_FRAME_FILE_WRITE:
+	case GB_FRAME_MKDIR:
+	case GB_FRAME_PATCH:
+	case GB_FRAME_MEMORY:
 		return new_request(c, f, err);
 	case GB_FRAME_DATA:
 	case GB_FRAME_CREDIT:
@@ -333,12 +345,16 @@ int gb_sup_agent_frame(struct gb_sup *s, const struct gb_frame *f, struct gb_err
 		return agent_data(s, slot, f, err);
 	case GB_FRAME_CREDIT:
 	case GB_FRAME_STARTED:
+	case GB_FRAME_SESSION_INFO:
+	case GB_FRAME_FILE_INFO:
 		to_client(s, slot, f);
 		return 0;
 	case GB_FRAME_EXIT:
 	case GB_FRAME_OK:
 	case GB_FRAME_ERROR:
 	case GB_FRAME_BENCH_RESULT:
+	case GB_FRAME_SESSION_OUTPUT:
+	case GB_FRAME_MEMORY_REPLY:
 		agent_last(s, slot, f);
 		return 0;
 	default:
