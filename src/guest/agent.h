@@ -12,6 +12,7 @@
 #include "guest/cgroup.h"
 #include "guest/ctl.h"
 #include "guest/job.h"
+#include "guest/user.h"
 
 #include <sys/types.h>
 
@@ -55,6 +56,9 @@ struct gb_agent {
 
 	struct gb_cgroup_pool cgroup_pool;
 	struct gb_job jobs[GB_JOB_MAX];
+	uint64_t live; /* bit i: jobs[i] is in use */
+	struct gb_pipes ready; /* for the next command */
+	struct gb_user_cache user_cache;
 	struct gb_report *reports; /* shared with children until they exec: one a job, and the grower's */
 	struct gb_drain *drains;   /* owned list: pipes of commands that have been answered */
 	size_t drain_count;

@@ -22,6 +22,9 @@ int gb_copy_start(struct gb_agent *a, const struct gb_frame *f, struct gb_err *e
 int gb_share_start(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err);
 int gb_bench_start(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err);
 
+/* Pipes for a command's output, with our ends non-blocking. On failure none is left. */
+int gb_exec_make_pipes(struct gb_pipes *ret, struct gb_err *err);
+
 /* Their parts of the two at the top. */
 void gb_exec_started(struct gb_agent *a, struct gb_job *j, struct gb_report *r);
 void gb_copy_answer(struct gb_agent *a, struct gb_job *j);

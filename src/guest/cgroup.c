@@ -177,7 +177,6 @@ int gb_cgroup_take(struct gb_agent *a, struct gb_cgroup **ret, struct gb_err *er
 		return r;
 	g->next_free = NULL;
 	g->left = false;
-	g->oom_before = read_key(g->memory_events, "oom_kill");
 	*ret = g;
 	return 0;
 }
@@ -203,6 +202,7 @@ static void to_pool(struct gb_agent *a, struct gb_cgroup *g)
 		epoll_ctl(a->epoll, EPOLL_CTL_DEL, g->emptied.fd, NULL);
 	g->watched = false;
 	g->left = false;
+	g->oom_before = read_key(g->memory_events, "oom_kill");
 	g->next_free = a->cgroup_pool.free;
 	a->cgroup_pool.free = g;
 }

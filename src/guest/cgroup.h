@@ -14,7 +14,7 @@ struct gb_cgroup {
 	int dir;              /* owned: for clone3 and cgroup.kill */
 	int memory_events;    /* owned */
 	struct gb_watch emptied; /* cgroup.events; in: it may have changed */
-	uint64_t oom_before;  /* oom_kill when it was taken from the pool */
+	uint64_t oom_before;  /* oom_kill when it came to the pool, empty */
 	bool watched;         /* emptied is in the event loop */
 	bool left;            /* its request was answered; back to the pool when empty */
 	struct gb_cgroup *next_free;

@@ -30,41 +30,67 @@ static void ends_done(struct ends *e)
 		gb_fd_close(&e->fd[i]);
 }
 
-static int make_pipe(int *ours, int *theirs, int ours_index, struct gb_err *err)
+/* ours: the index of the end that does not block. */
+static int make_pipe(int p[2], int ours, bool bulk, struct gb_err *err)
 {
-	int p[2];
-
-	if (pipe2(p, O_CLOEXEC) < 0)
+	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0)
 		return gb_fail_sys(err, errno, "cannot make a pipe");
-	*ours = p[ours_index];
-	*theirs = p[!ours_index];
-	return gb_fd_nonblock(*ours, true, err);
+	fcntl(p[!ours], F_SETFL, 0);
+	if (bulk)
+		fcntl(p[0], F_SETPIPE_SZ, PIPE_BYTES);
+	return 0;
+}
+
+int gb_exec_make_pipes(struct gb_pipes *ret, struct gb_err *err)
+{
+	int r = make_pipe(ret->out, 0, true, err);
+
+	if (r < 0)
+		return r;
+	r = make_pipe(ret->err, 0, false, err);
+	if (r < 0) {
+		gb_fd_close(&ret->out[0]);
+		gb_fd_close(&ret->out[1]);
+	}
+	ret->there = r == 0;
+	return r;
+}
+
+static int output_streams(struct gb_agent *a, struct gb_job *j, struct ends *e,
+	struct gb_err *err)
+{
+	struct gb_pipes *p = &a->ready;
+	int r = p->there ? 0 : gb_exec_make_pipes(p, err);
+
+	if (r < 0)
+		return r;
+	p->there = false;
+	e->fd[1] = p->out[1];
+	e->fd[2] = p->err[1];
+	r = gb_job_use_out(a, j, 0, p->out[0], err);
+	if (r < 0) {
+		gb_fd_close(&p->err[0]);
+		return r;
+	}
+	return gb_job_use_out(a, j, 1, p->err[0], err);
 }
 
 static int plain_streams(struct gb_agent *a, struct gb_job *j, const struct gb_msg_exec *m,
 	struct ends *e, struct gb_err *err)
 {
-	int ours = -1;
+	int in[2];
 	int r = 0;
 
 	if (j->detached)
 		return 0;
 	if (m->flags & GB_EXEC_STDIN) {
-		r = make_pipe(&ours, &e->fd[0], 1, err);
-		if (r == 0)
-			fcntl(ours, F_SETPIPE_SZ, PIPE_BYTES);
-		if (r == 0)
-			r = gb_job_use_in(a, j, ours, err);
+		r = make_pipe(in, 1, true, err);
+		if (r == 0) {
+			e->fd[0] = in[0];
+			r = gb_job_use_in(a, j, in[1], err);
+		}
 	}
-	for (int i = 0; r == 0 && i < 2; i++) {
-		r = make_pipe(&ours, &e->fd[i + 1], 0, err);
-		if (r < 0)
-			break;
-		if (i == 0)
-			fcntl(ours, F_SETPIPE_SZ, PIPE_BYTES);
-		r = gb_job_use_out(a, j, i, ours, err);
-	}
-	return r;
+	return r == 0 ? output_streams(a, j, e, err) : r;
 }
 
 static void set_size(int fd, uint32_t rows, uint32_t cols)
@@ -150,8 +176,9 @@ static int spawn(struct gb_agent *a, struct gb_job *j, const struct gb_msg_exec 
 static int start(struct gb_agent *a, struct gb_job *j, const struct gb_msg_exec *m,
 	struct gb_err *err)
 {
-	gb_auto_done(gb_user) u = { 0 };
-	int r = gb_user_find(a->root, *m->user ? m->user : a->user, &u, err);
+	const struct gb_user *u;
+	int r = gb_user_cached(&a->user_cache, a->root, *m->user ? m->user : a->user,
+		GB_USER_SETTLED_NS, &u, err);
 
 	if (r == 0)
 		r = gb_cgroup_take(a, &j->cgroup, err);
@@ -165,7 +192,7 @@ static int start(struct gb_agent *a, struct gb_job *j, const struct gb_msg_exec 
 	j->grace_ms = GB_MIN(m->grace_ms, TIMEOUT_MAX_MS);
 	if (m->timeout_ms)
 		j->timeout_at = gb_deadline_ms(GB_MIN(m->timeout_ms, TIMEOUT_MAX_MS));
-	return spawn(a, j, m, &u, err);
+	return spawn(a, j, m, u, err);
 }
 
 int gb_exec_start(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err)
@@ -194,6 +221,8 @@ static void send_exit(struct gb_agent *a, struct gb_job *j, struct gb_msg_exit *
 	m->spawn_ns = j->reaped ? j->spawn_ns : gb_now_ns() - j->begun;
 	gb_job_close_streams(a, j);
 	gb_msg_add_frame(&a->ctl.out, GB_FRAME_EXIT, j->request, &gb_msg_exit_desc, m);
+	/* tidying up can wait, who asked need not; a failure is found again by the loop */
+	gb_ctl_flush(&a->ctl, NULL);
 	gb_job_free(a, j);
 }
 

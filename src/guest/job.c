@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define IDLE_GRACE_MS  200  /* the background holds a pipe, and nothing comes */
+#define BULK_MIN       (16 << 10) /* bytes at once for which a second write to the port pays */
 #define DRAIN_TOTAL_MS 2000 /* or something keeps coming */
 
 static void clear(struct gb_job *j)
@@ -27,26 +28,48 @@ static void clear(struct gb_job *j)
 	gb_flow_receiver_init(&j->in.flow);
 }
 
+_Static_assert(GB_JOB_MAX == 64, "a bit of gb_agent.live a slot");
+
+static uint64_t slot_bit(const struct gb_agent *a, const struct gb_job *j)
+{
+	return UINT64_C(1) << (j - a->jobs);
+}
+
 struct gb_job *gb_job_new(struct gb_agent *a, enum gb_job_kind kind, uint32_t request)
 {
-	for (size_t i = 0; i < GB_JOB_MAX; i++) {
-		struct gb_job *j = &a->jobs[i];
+	struct gb_job *j;
 
-		if (j->kind != GB_JOB_NONE)
-			continue;
-		clear(j);
-		j->kind = kind;
-		j->request = request;
-		return j;
-	}
-	return NULL;
+	if (!~a->live)
+		return NULL;
+	j = &a->jobs[__builtin_ctzll(~a->live)];
+	a->live |= slot_bit(a, j);
+	clear(j);
+	j->kind = kind;
+	j->request = request;
+	return j;
+}
+
+/* Walks the slots in use only: slots are large, and each that is looked at is a page more to
+ * be found by a processor that has just served somebody else. left starts as a->live. */
+static struct gb_job *next_live(struct gb_agent *a, uint64_t *left)
+{
+	struct gb_job *j;
+
+	if (!*left)
+		return NULL;
+	j = &a->jobs[__builtin_ctzll(*left)];
+	*left &= *left - 1;
+	return j;
 }
 
 struct gb_job *gb_job_find(struct gb_agent *a, uint32_t request)
 {
-	for (size_t i = 0; i < GB_JOB_MAX; i++)
-		if (a->jobs[i].kind != GB_JOB_NONE && a->jobs[i].request == request)
-			return &a->jobs[i];
+	uint64_t left = a->live;
+	struct gb_job *j;
+
+	while ((j = next_live(a, &left)))
+		if (j->request == request)
+			return j;
 	return NULL;
 }
 
@@ -62,6 +85,7 @@ void gb_job_free(struct gb_agent *a, struct gb_job *j)
 	if (j->cgroup)
 		gb_cgroup_leave(a, j->cgroup);
 	clear(j);
+	a->live &= ~slot_bit(a, j);
 }
 
 void gb_job_fail(struct gb_agent *a, struct gb_job *j, const struct gb_err *err)
@@ -232,22 +256,41 @@ static bool out_movable(const struct gb_agent *a, const struct gb_job *j, const 
 		!j->cancelled && gb_ctl_has_room(&a->ctl);
 }
 
-static void move_out(struct gb_agent *a, struct gb_job *j, struct gb_out *o)
+/* A frame of what is there; as read(). */
+static ssize_t copy_out(struct gb_agent *a, struct gb_job *j, struct gb_out *o)
 {
 	size_t want = GB_MIN((size_t)GB_CHUNK, (size_t)o->flow.credit);
 	uint8_t *to = gb_ctl_data_room(&a->ctl, want);
 	ssize_t n;
 
-	if (!to)
-		return;
+	if (!to) {
+		errno = EAGAIN;
+		return -1;
+	}
 	n = read(o->w.fd, to, want);
+	if (n > 0)
+		gb_ctl_data_end(&a->ctl, j->request, o->stream, (uint32_t)n, 0);
+	return n;
+}
+
+static void move_out(struct gb_agent *a, struct gb_job *j, struct gb_out *o)
+{
+	ssize_t n = -1;
+	bool moved = false;
+
+	if (o->bulk) {
+		n = gb_ctl_bulk(&a->ctl, o->w.fd, j->request, o->stream, o->flow.credit);
+		moved = n >= 0 || errno == EAGAIN;
+	}
+	if (!moved)
+		n = copy_out(a, j, o);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		o->w.in = errno == EINTR;
 	} else if (n <= 0) {
 		close_out(a, j, o); /* EIO: the last user of a terminal left */
 	} else {
+		o->bulk = n >= BULK_MIN && !j->tty;
 		gb_flow_sender_take(&o->flow, (uint32_t)n);
-		gb_ctl_data_end(&a->ctl, j->request, o->stream, (uint32_t)n, 0);
 		o->owed -= GB_MIN(o->owed, (uint64_t)n);
 		if (j->state == GB_JOB_DRAINING)
 			j->idle_at = gb_deadline_ms(IDLE_GRACE_MS);
@@ -414,10 +457,11 @@ void gb_job_close_streams(struct gb_agent *a, struct gb_job *j)
 
 void gb_job_reaped(struct gb_agent *a, pid_t pid, int status)
 {
-	for (size_t i = 0; i < GB_JOB_MAX; i++) {
-		struct gb_job *j = &a->jobs[i];
+	uint64_t left = a->live;
+	struct gb_job *j;
 
-		if (j->kind == GB_JOB_NONE || j->pid != pid || j->reaped)
+	while ((j = next_live(a, &left))) {
+		if (j->pid != pid || j->reaped)
 			continue;
 		j->reaped = true;
 		j->status = status;
@@ -430,9 +474,10 @@ void gb_job_reaped(struct gb_agent *a, pid_t pid, int status)
 
 void gb_jobs_turn(struct gb_agent *a)
 {
-	for (size_t i = 0; i < GB_JOB_MAX; i++) {
-		struct gb_job *j = &a->jobs[i];
+	uint64_t left = a->live;
+	struct gb_job *j;
 
+	while ((j = next_live(a, &left))) {
 		if (j->kind == GB_JOB_NONE)
 			continue;
 		advance(a, j);
@@ -446,13 +491,18 @@ void gb_jobs_turn(struct gb_agent *a)
 	}
 }
 
-bool gb_jobs_pending(const struct gb_agent *a)
+void gb_jobs_prepare(struct gb_agent *a)
 {
-	for (size_t i = 0; i < GB_JOB_MAX; i++) {
-		const struct gb_job *j = &a->jobs[i];
+	if (!a->ready.there && !a->live)
+		gb_exec_make_pipes(&a->ready, NULL);
+}
 
-		if (j->kind == GB_JOB_NONE)
-			continue;
+bool gb_jobs_pending(struct gb_agent *a)
+{
+	uint64_t left = a->live;
+	struct gb_job *j;
+
+	while ((j = next_live(a, &left))) {
 		if (out_movable(a, j, &j->out[0]) || out_movable(a, j, &j->out[1]) ||
 			in_movable(j) || gb_bench_pending(a, j))
 			return true;
@@ -470,15 +520,13 @@ static uint64_t drain_deadline(const struct gb_job *j)
 	return j->drain_at;
 }
 
-uint64_t gb_jobs_deadline(const struct gb_agent *a)
+uint64_t gb_jobs_deadline(struct gb_agent *a)
 {
 	uint64_t at = GB_NEVER;
+	uint64_t left = a->live;
+	struct gb_job *j;
 
-	for (size_t i = 0; i < GB_JOB_MAX; i++) {
-		const struct gb_job *j = &a->jobs[i];
-
-		if (j->kind == GB_JOB_NONE)
-			continue;
+	while ((j = next_live(a, &left))) {
 		at = GB_MIN(at, GB_MIN(j->timeout_at, j->kill_at));
 		at = GB_MIN(at, drain_deadline(j));
 	}

@@ -35,6 +35,7 @@ struct gb_out { /* child to host */
 	struct gb_flow_sender flow;
 	uint16_t stream;
 	uint64_t owed;  /* what the main process left in the pipe and must still be sent */
+	bool bulk;      /* much came at once: more is likely to */
 	bool used;      /* the host expects an EOF on it */
 	bool eof_sent;
 };
@@ -87,6 +88,12 @@ struct gb_job {
 	uint64_t amount, done;
 };
 
+/* Two pipes for a command's output, made before it is asked for: [0] is ours, [1] the child's. */
+struct gb_pipes {
+	bool there;
+	int out[2], err[2]; /* owned */
+};
+
 /* A pipe whose command was answered while something in the background holds it: it is read
  * and thrown away, so that nobody gets a SIGPIPE for it. */
 struct gb_drain {
@@ -120,7 +127,9 @@ void gb_job_reaped(struct gb_agent *a, pid_t pid, int status);
 /* Once a turn of the loop: move bytes, fire deadlines, answer what is done. */
 void gb_jobs_turn(struct gb_agent *a);
 /* Whether bytes could be moved at once, and when to look again otherwise. */
-bool gb_jobs_pending(const struct gb_agent *a);
-uint64_t gb_jobs_deadline(const struct gb_agent *a);
+/* When nothing else is to be done: what the next request would have to wait for. */
+void gb_jobs_prepare(struct gb_agent *a);
+bool gb_jobs_pending(struct gb_agent *a);
+uint64_t gb_jobs_deadline(struct gb_agent *a);
 
 #endif

@@ -154,7 +154,7 @@ static int read_requests(struct gb_agent *a, struct gb_err *err)
 	return 0;
 }
 
-static int next_timeout(const struct gb_agent *a)
+static int next_timeout(struct gb_agent *a)
 {
 	uint64_t at = gb_jobs_deadline(a);
 
@@ -193,7 +193,10 @@ static int turn(struct gb_agent *a, struct gb_err *err)
 		return r;
 	gb_jobs_turn(a);
 	gb_drain_sweep(a);
-	return gb_ctl_flush(&a->ctl, err);
+	r = gb_ctl_flush(&a->ctl, err);
+	if (r == 0)
+		gb_jobs_prepare(a);
+	return r;
 }
 
 void gb_serve(struct gb_agent *a)

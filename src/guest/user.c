@@ -1,4 +1,5 @@
 #include "guest/user.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
 
@@ -258,4 +259,59 @@ int gb_user_find(int root, const char *spec, struct gb_user *ret, struct gb_err 
 	if (r < 0)
 		return r;
 	return gb_user_parse(passwd, group, spec, ret, err);
+}
+
+/* A link that leads out of the root finds nothing in the agent's own: the files are then read
+ * each time. */
+static void identify(int root, const char *path, uint64_t settled_ns, struct gb_user_file *ret)
+{
+	struct stat st;
+	uint64_t changed;
+
+	memset(ret, 0, sizeof(*ret));
+	if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		return;
+	changed = (uint64_t)st.st_ctim.tv_sec * GB_NS_SEC + (uint64_t)st.st_ctim.tv_nsec;
+	ret->known = changed + settled_ns < gb_realtime_ns();
+	ret->dev = st.st_dev;
+	ret->ino = st.st_ino;
+	ret->size = st.st_size;
+	ret->ctime = st.st_ctim;
+}
+
+static bool same_file(const struct gb_user_file *a, const struct gb_user_file *b)
+{
+	return a->known && b->known && a->dev == b->dev && a->ino == b->ino &&
+		a->size == b->size && a->ctime.tv_sec == b->ctime.tv_sec &&
+		a->ctime.tv_nsec == b->ctime.tv_nsec;
+}
+
+void gb_user_cache_done(struct gb_user_cache *c)
+{
+	free(c->spec);
+	gb_user_done(&c->user);
+	memset(c, 0, sizeof(*c));
+}
+
+int gb_user_cached(struct gb_user_cache *c, int root, const char *spec, uint64_t settled_ns,
+	const struct gb_user **ret, struct gb_err *err)
+{
+	struct gb_user_file passwd, group;
+	int r;
+
+	/* before they are read: a change meanwhile makes the next call read them again */
+	identify(root, "etc/passwd", settled_ns, &passwd);
+	identify(root, "etc/group", settled_ns, &group);
+	if (!c->spec || strcmp(c->spec, spec) != 0 || !same_file(&c->passwd, &passwd) ||
+		!same_file(&c->group, &group)) {
+		gb_user_cache_done(c);
+		r = gb_user_find(root, spec, &c->user, err);
+		if (r < 0)
+			return r;
+		c->spec = strdup(spec);
+		c->passwd = passwd;
+		c->group = group;
+	}
+	*ret = &c->user;
+	return 0;
 }

@@ -6,6 +6,7 @@
 #include "base/str.h"
 
 #include <sys/types.h>
+#include <time.h>
 
 #define GB_PASSWD_MAX      (4u << 20) /* bytes of either file */
 #define GB_USER_GROUPS_MAX 1024       /* supplementary groups of one user */
@@ -28,5 +29,27 @@ int gb_user_find(int root, const char *spec, struct gb_user *ret, struct gb_err 
 /* The same on texts (NULL: no such file). */
 int gb_user_parse(const char *passwd, const char *group, const char *spec, struct gb_user *ret,
 	struct gb_err *err);
+
+/* The last user that was found, for as long as both files are the ones that it was found in.
+ * File times advance by ticks: a file that was changed within the last one may change once
+ * more without showing it, so what was changed a moment ago is read each time. */
+#define GB_USER_SETTLED_NS UINT64_C(2000000000)
+struct gb_user_file {
+	bool known; /* old enough that a change is sure to show in what follows */
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec ctime;
+};
+struct gb_user_cache {
+	char *spec; /* owned; NULL: nothing is kept */
+	struct gb_user user;
+	struct gb_user_file passwd, group;
+};
+/* As gb_user_find. *ret is borrowed from the cache until the next call. settled_ns: how long ago
+ * a file must have been changed to be trusted. */
+int gb_user_cached(struct gb_user_cache *c, int root, const char *spec, uint64_t settled_ns,
+	const struct gb_user **ret, struct gb_err *err);
+void gb_user_cache_done(struct gb_user_cache *c);
 
 #endif

@@ -223,12 +223,76 @@ static void too_large(void **state)
 	assert_int_equal(over, GB_E_LIMIT);
 }
 
+/* What happened to the files between two look-ups, and what the second must find. */
+struct cache_row {
+	const char *name;
+	uint64_t settled_ns;
+	const char *spec;    /* of the second */
+	const char *passwd;  /* put in place of the old one; NULL: left alone */
+	bool again;          /* the first answer still stands */
+	uid_t uid;
+};
+static const struct cache_row cache_rows[] = {
+	{ "cache: nothing changed", 0, "node", NULL, true, 1000 },
+	{ "cache: files are too young to be trusted", UINT64_MAX / 2, "node", NULL, false, 1000 },
+	{ "cache: another user", 0, "0", NULL, false, 0 },
+	{ "cache: another file of the same length", 0, "node", "node:x:2000:1000::/:/bin/sh\n", false,
+		2000 },
+};
+#define CACHE_PASSWD "node:x:1000:1000::/:/bin/sh\n"
+
+static bool put_text(const struct tmpdir *t, const char *name, const char *text)
+{
+	int fd = openat(t->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+static void cache(void **state)
+{
+	const struct cache_row *row = *state;
+	struct gb_user_cache c = { 0 };
+	const struct gb_user *u = NULL;
+	struct tmpdir t;
+	char *first = NULL;
+	uid_t uid = 0;
+	bool made, again;
+	int r = -1;
+
+	skip_without_syscall(openat2, -1, NULL, NULL, 0);
+	assert_true(tmpdir_make(&t));
+	made = mkdirat(t.fd, "etc", 0755) == 0 && put_text(&t, "etc/passwd", CACHE_PASSWD) &&
+		put_text(&t, "etc/group", "") &&
+		gb_user_cached(&c, t.fd, "node", row->settled_ns, &u, NULL) == 0;
+	first = c.user.name;
+	if (made && row->passwd)
+		made = put_text(&t, "etc/new", row->passwd) &&
+			renameat(t.fd, "etc/new", t.fd, "etc/passwd") == 0;
+	/* a mark that only the kept answer has */
+	if (made) {
+		first[0] = 'N';
+		r = gb_user_cached(&c, t.fd, row->spec, row->settled_ns, &u, NULL);
+	}
+	again = r == 0 && u->name[0] == 'N';
+	uid = r == 0 ? u->uid : 0;
+	gb_user_cache_done(&c);
+	assert_int_equal(tmpdir_remove(&t), 0);
+	assert_true(made);
+	assert_int_equal(r, 0);
+	assert_int_equal(again, row->again);
+	assert_int_equal(uid, row->uid);
+}
+
 int main(void)
 {
 	static struct rows_list l;
 
 	rows_add(&l, rows, parse);
 	rows_add(&l, file_rows, files);
+	rows_add(&l, cache_rows, cache);
 	rows_add_one(&l, "no files at all", no_files);
 	rows_add_one(&l, "groups of one user are limited", too_many_groups);
 	rows_add_one(&l, "size of the files is limited", too_large);
