@@ -6,7 +6,7 @@
 
 /* Steps (about a byte each) that one file's search may take: a patch of many lines that
  * are nearly found everywhere would otherwise hold us up for hours. */
-#define GB_PATCH_SEARCH_MAX UINT64_C(400000000)
+#define GB_PATCH_SEARCH_MAX UINT64_C(100000000)
 
 /* name is for messages; old is borrowed; ret must be initialised and empty. Fails with
  * GB_E_STATE (MISMATCH), GB_E_LIMIT (REFUSED), GB_E_NOMEM.

@@ -111,14 +111,6 @@ static int plan_delete(struct gb_planner *p, const struct gb_patch_hunk *h)
 	return note(p, 'D', h->path);
 }
 
-static int same_content(struct gb_planner *p, struct gb_patch_file *f, struct gb_span old,
-	struct gb_buf *data)
-{
-	if (gb_span_eq(old, (struct gb_span){ (const char *)data->data, data->len }))
-		return gb_plan_check_writable(p, f);
-	return set_content(p, f, data);
-}
-
 /* Whether a rename of what origin has on the disk gives what to shall be. */
 static bool is_renamable(
 	const struct gb_patch_file *origin, const struct gb_patch_file *to)
@@ -131,14 +123,54 @@ static bool is_renamable(
 	       to->uid == origin->place.st.st_uid && to->gid == origin->place.st.st_gid;
 }
 
-/* from's content, which is as it shall be, becomes to's; the name that led to from goes
- * away. */
-static int move_file(struct gb_planner *p, struct gb_patch_file *from,
-	struct gb_patch_file *name, struct gb_patch_file *to)
+/* What f's content becomes by the hunk's chunks; *changed is whether that is something
+ * else. */
+static int new_content(struct gb_planner *p, const struct gb_patch_hunk *h,
+	const struct gb_patch_file *f, const char *shown, struct gb_buf *ret,
+	bool *changed)
+{
+	gb_auto_done(gb_buf) own = { 0 };
+	struct gb_span old;
+	int r = gb_plan_content(p, f, &own, &old);
+
+	if (r == 0)
+		r = gb_patch_rewrite(
+			p->plan->patch, h, shown, old, ret, p->report, p->err);
+	if (r == 0)
+		*changed = !gb_span_eq(
+			old, (struct gb_span){ (const char *)ret->data, ret->len });
+	return r;
+}
+
+static int update_in_place(struct gb_planner *p, const struct gb_patch_hunk *h,
+	struct gb_patch_file *f, const char *shown)
 {
 	gb_auto_done(gb_buf) data = { 0 };
-	struct gb_span bytes;
-	int r = 0;
+	bool changed;
+	int r = h->count ? new_content(p, h, f, shown, &data, &changed) : 0;
+
+	if (r < 0 || !h->count)
+		return r;
+	return changed ? set_content(p, f, &data) : gb_plan_check_writable(p, f);
+}
+
+static void set_renamed(
+	struct gb_patch_plan *plan, struct gb_patch_file *from, struct gb_patch_file *to)
+{
+	plan->total -= to->data.len;
+	gb_buf_done(&to->data);
+	to->origin = from->origin;
+	to->present = true;
+}
+
+/* The new content of from becomes that of to; name, which led to from, goes away. */
+static int move_file(struct gb_planner *p, const struct gb_patch_hunk *h,
+	struct gb_patch_file *from, struct gb_patch_file *name, struct gb_patch_file *to,
+	const char *shown)
+{
+	gb_auto_done(gb_buf) data = { 0 };
+	bool changed;
+	int r;
 
 	if (!to->has_owner && from->has_owner) {
 		to->has_owner = true;
@@ -146,57 +178,45 @@ static int move_file(struct gb_planner *p, struct gb_patch_file *from,
 		to->uid = from->uid;
 		to->gid = from->gid;
 	}
-	if (from == name && is_renamable(from->origin, to)) {
+	if (!h->count && from == name && is_renamable(from->origin, to)) {
 		/* whatever its size */
 		r = gb_plan_check_writable(p, to);
-		p->plan->total -= to->data.len;
-		gb_buf_done(&to->data);
-		to->origin = from->origin;
-		to->present = true;
-	} else if (from == name && !from->origin) {
-		p->plan->total -= from->data.len;
-		r = set_content(p, to, &from->data);
-	} else {
-		r = gb_plan_content(p, from, &data, &bytes);
-		if (r == 0 && !from->origin)
-			gb_buf_init(&data, GB_PATCH_FILE_MAX);
-		if (r == 0 && !from->origin)
-			gb_buf_add(&data, bytes.at, bytes.len);
 		if (r == 0)
-			r = data.error ? gb_patch_nomem(p->report, p->err)
-				       : set_content(p, to, &data);
+			set_renamed(p->plan, from, to);
+	} else {
+		r = new_content(p, h, from, shown, &data, &changed);
+		if (r == 0)
+			r = set_content(p, to, &data);
 	}
 	if (r == 0)
 		set_absent(p->plan, name);
 	return r;
 }
 
-static int rewrite_file(struct gb_planner *p, const struct gb_patch_hunk *h,
-	struct gb_patch_file *f, const char *shown)
+/* to and name as for move_file; to is NULL when the file stays where it is. */
+static int find_move(struct gb_planner *p, const struct gb_patch_hunk *h,
+	struct gb_patch_file **name, struct gb_patch_file **to)
 {
-	gb_auto_done(gb_buf) own = { 0 };
-	gb_auto_done(gb_buf) data = { 0 };
-	struct gb_span old;
+	struct gb_patch_file *to_name = NULL;
 	int r;
 
-	if (!h->count)
+	*to = NULL;
+	if (!h->move)
 		return 0;
-	r = gb_plan_content(p, f, &own, &old);
+	r = gb_plan_file(p, h->path, false, name);
 	if (r == 0)
-		r = gb_patch_rewrite(
-			p->plan->patch, h, shown, old, &data, p->report, p->err);
-	if (r < 0)
-		return r;
-	return same_content(p, f, old, &data);
+		r = gb_plan_file(p, h->move, false, &to_name);
+	if (r == 0 && to_name != *name)
+		r = gb_plan_file(p, h->move, true, to);
+	return r;
 }
 
 static int plan_update(struct gb_planner *p, const struct gb_patch_hunk *h)
 {
 	gb_auto_free char *shown = gb_patch_shown(&p->plan->space, h->path);
 	struct gb_patch_file *f;
-	struct gb_patch_file *name = NULL;
-	struct gb_patch_file *to = NULL;
-	struct gb_patch_file *to_name = NULL;
+	struct gb_patch_file *name;
+	struct gb_patch_file *to;
 	int r = shown ? gb_plan_file(p, h->path, true, &f)
 		      : gb_patch_nomem(p->report, p->err);
 
@@ -204,17 +224,13 @@ static int plan_update(struct gb_planner *p, const struct gb_patch_hunk *h)
 		r = gb_patch_fail_sys(p->report, p->err, ENOENT,
 			"Failed to read file to update %s", shown);
 	if (r == 0)
-		r = rewrite_file(p, h, f, shown);
-	if (r == 0 && h->move)
-		r = gb_plan_file(p, h->path, false, &name);
-	if (r == 0 && h->move)
-		r = gb_plan_file(p, h->move, false, &to_name);
-	if (r == 0 && h->move && to_name != name)
-		r = gb_plan_file(p, h->move, true, &to);
-	if (r == 0 && to && to != f)
-		r = move_file(p, f, name, to);
-	else if (r == 0 && to && name != f)
-		set_absent(p->plan, name); /* a link was moved onto what it leads to */
+		r = find_move(p, h, &name, &to);
+	if (r == 0)
+		r = to && to != f ? move_file(p, h, f, name, to, shown)
+				  : update_in_place(p, h, f, shown);
+	/* a link was moved onto what it leads to */
+	if (r == 0 && to == f && name != f)
+		set_absent(p->plan, name);
 	return r < 0 ? r : note(p, 'M', h->move ? h->move : h->path);
 }
 

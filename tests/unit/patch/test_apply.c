@@ -1,6 +1,7 @@
 #include "rows.h"
 
 #include "folder.h"
+#include "patch/place.h"
 
 #define OK	    "Success. Updated the following files:\n"
 #define NO	    "apply_patch verification failed: "
@@ -145,6 +146,11 @@ static const struct row rows[] = {
 	{ "move: a link to a new place", { { "a", "1\n", 0 }, { "l", "@a", 0 } }, "",
 		false, UPD("l", MOVE("b")), OK "M b\n",
 		{ { "a", "1\n", 0 }, { "l", "-", 0 }, { "b", "1\n", 0 } } },
+	{ "move: a link to what was changed before",
+		{ { "a", "1\n", 0600 }, { "l", "@a", 0 } }, "", false,
+		UPD("a", "-1\n+2\n") UPD("l", MOVE("b") "-2\n+3\n") UPD("b", "-3\n+4\n"),
+		OK "M a\nM b\n",
+		{ { "a", "2\n", 0600 }, { "l", "-", 0 }, { "b", "4\n", 0600 } } },
 	{ "move: onto a link back", { { "a", "1\n", 0 }, { "l", "@a", 0 } }, "", false,
 		UPD("a", MOVE("l") "-1\n+2\n"), OK "M l\n",
 		{ { "a", "2\n", 0 }, { "l", "@a", 0 } } },
@@ -321,11 +327,61 @@ static void one(void **state)
 	folder_remove(&f);
 }
 
+/* The last name that fits, and the first that does not. */
+static void long_names(void **state)
+{
+	struct folder f;
+	char text[600];
+	char name[257] = "";
+
+	(void)state;
+	folder_make(&f);
+	memset(name, 'n', 255);
+	snprintf(text, sizeof(text),
+		"*** Begin Patch\n*** Add File: %s\n+x\n*** End Patch", name);
+	assert_int_equal(folder_apply(&f, text), 0);
+	check_entry(f.root, &(struct entry){ name, "x\n", 0 });
+	memset(name, 'n', 256);
+	snprintf(text, sizeof(text),
+		"*** Begin Patch\n*** Add File: %s\n+x\n*** End Patch", name);
+	assert_int_equal(folder_apply(&f, text), GB_E_INVALID);
+	assert_non_null(strstr((char *)f.out.data, "File name too long (os error 36)"));
+	snprintf(text, sizeof(text),
+		"*** Begin Patch\n*** Add File: d/%s\n+x\n*** End Patch", name);
+	assert_int_equal(folder_apply(&f, text), GB_E_INVALID);
+	folder_remove(&f);
+}
+
+static size_t put_at(char *at, const char *s)
+{
+	memcpy(at, s, strlen(s) + 1);
+	return strlen(s);
+}
+
+static void long_path(void **state)
+{
+	static char text[GB_PATCH_PATH_MAX + 200];
+	struct folder f;
+	char *at = text;
+
+	(void)state;
+	folder_make(&f);
+	at += put_at(at, "*** Begin Patch\n*** Add File: ");
+	for (size_t i = 0; i < GB_PATCH_PATH_MAX / 2; i++)
+		at += put_at(at, "a/");
+	put_at(at, "bb\n+x\n*** End Patch");
+	assert_int_equal(folder_apply(&f, text), GB_E_INVALID);
+	assert_non_null(strstr((char *)f.out.data, "File name too long (os error 36)"));
+	folder_remove(&f);
+}
+
 int main(void)
 {
 	static struct rows_list l;
 
 	umask(022);
 	rows_add(&l, rows, one);
+	rows_add_one(&l, "long names", long_names);
+	rows_add_one(&l, "long path", long_path);
 	return rows_run("patch-apply", &l);
 }

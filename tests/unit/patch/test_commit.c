@@ -5,6 +5,7 @@
 #include "folder.h"
 
 #include <grp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 
 enum call { RENAME, LINK, MKDIR, FSYNC, FCHMOD, CALLS };
 
@@ -44,8 +46,14 @@ int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags
 			   : (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
 }
 
+static bool mkdir_loses; /* somebody else makes a link of that name just before */
+
 int mkdirat(int dir, const char *path, mode_t mode)
 {
+	if (mkdir_loses && symlinkat("..", dir, path) == 0) {
+		errno = EEXIST;
+		return -1;
+	}
 	return fails(MKDIR) ? -1 : (int)syscall(SYS_mkdirat, dir, path, mode);
 }
 
@@ -57,6 +65,29 @@ int fsync(int fd)
 int fchmod(int fd, mode_t mode)
 {
 	return fails(FCHMOD) ? -1 : (int)syscall(SYS_fchmod, fd, mode);
+}
+
+/* While the clock is ours, each poll without descriptors lets ten seconds pass. */
+static bool own_clock;
+static time_t clock_ahead;
+
+int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	struct timespec t = { timeout / 1000, timeout % 1000 * 1000000 };
+
+	if (own_clock && !count) {
+		clock_ahead += 10;
+		return 0;
+	}
+	return (int)syscall(SYS_ppoll, fds, count, timeout < 0 ? NULL : &t, NULL, 0);
+}
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	int r = (int)syscall(SYS_clock_gettime, id, t);
+
+	t->tv_sec += clock_ahead;
+	return r;
 }
 
 static void arm(enum call call, int after, bool for_good)
@@ -275,6 +306,15 @@ static const struct meanwhile_row meanwhile_rows[] = {
 	{ "meanwhile: a file is gone", NULL, NULL },
 };
 
+/* So that only its content tells. */
+static mode_t mode_before(const char *path)
+{
+	for (size_t i = 0; i < GB_ARRAY_SIZE(all_before); i++)
+		if (strcmp(all_before[i].path, path) == 0)
+			return all_before[i].mode;
+	return 0;
+}
+
 static void meanwhile(void **state)
 {
 	const struct meanwhile_row *row = *state;
@@ -285,7 +325,8 @@ static void meanwhile(void **state)
 	put_all(&f);
 	steps_plan(&s, &f, all_text);
 	if (row->path)
-		put_entry(f.root, &(struct entry){ row->path, row->content, 0 });
+		put_entry(f.root, &(struct entry){ row->path, row->content,
+					  mode_before(row->path) });
 	else
 		assert_int_equal(unlinkat(f.root, "replaced", 0), 0);
 	assert_int_equal(steps_commit(&s, &f), GB_E_BUSY);
@@ -326,6 +367,27 @@ static void folder_for_link(void **state)
 	folder_remove(&f);
 }
 
+/* At the last moment a link takes the name of a folder that is to be made. */
+static void link_for_folder(void **state)
+{
+	struct folder f;
+	int r;
+
+	(void)state;
+	folder_make(&f);
+	put_entry(f.root, &(struct entry){ "a", "1\n", 0 });
+	mkdir_loses = true;
+	r = folder_apply(&f, "*** Begin Patch\n*** Delete File: a\n*** Add File: "
+			     "n/x\n+x\n*** End Patch");
+	mkdir_loses = false;
+	assert_true(r < 0);
+	assert_true(says(&f, "Nothing was changed."));
+	check_entry(f.root, &(struct entry){ "a", "1\n", 0 });
+	check_entry(f.tmp.fd, &(struct entry){ "x", "-", 0 });
+	assert_int_equal(folder_leftovers(&f), 0);
+	folder_remove(&f);
+}
+
 static volatile bool swap_stop;
 
 /* "d" is now a folder, now a link that leads outside; "outside" in it now a file, now a
@@ -356,7 +418,7 @@ static void swaps(void **state)
 	put_entry(f.root, &(struct entry){ "e/link", "@../../outside", 0 });
 	swap_stop = false;
 	assert_int_equal(pthread_create(&thread, NULL, swapper, &f), 0);
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < 100; i++) {
 		done += folder_apply(&f, "*** Begin Patch\n*** Update File: "
 					 "d/outside\n-secret\n+new\n"
 					 "*** End Patch") == 0;
@@ -445,6 +507,26 @@ static void plan_holds_lock(void **state)
 	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
 	close(other);
 	gb_patch_report_done(&s.report);
+	folder_remove(&f);
+}
+
+static void lock_not_for_ever(void **state)
+{
+	struct folder f;
+	int other;
+
+	(void)state;
+	folder_make(&f);
+	put_all(&f);
+	other = openat(f.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+	own_clock = true;
+	assert_int_equal(folder_apply(&f, all_text), GB_E_TIMEOUT);
+	own_clock = false;
+	assert_in_range(clock_ahead, GB_PATCH_LOCK_MAX_MS / 1000, 100);
+	assert_true(says(&f, "another program holds the lock of the workspace"));
+	check_all(&f, all_before);
+	close(other);
 	folder_remove(&f);
 }
 
@@ -807,9 +889,11 @@ int main(void)
 	rows_add(&l, meanwhile_rows, meanwhile);
 	rows_add_one(&l, "meanwhile: a folder becomes a link that leads outside",
 		folder_for_link);
+	rows_add_one(&l, "meanwhile: a link takes a new folder's name", link_for_folder);
 	rows_add_one(&l, "meanwhile: swaps without end", swaps);
 	rows_add_one(&l, "lock: patches side by side", side_by_side);
 	rows_add_one(&l, "lock: held by a plan", plan_holds_lock);
+	rows_add_one(&l, "lock: not waited for without end", lock_not_for_ever);
 	rows_add_one(&l, "user: modes are obeyed", modes);
 	rows_add_one(&l, "user: sticky folder", sticky);
 	rows_add_one(&l, "user: owner kept", owner_kept);
