@@ -122,6 +122,8 @@ struct json_t;
 struct json_t *gb_tool_input_schema(const struct gb_tool *t);
 struct json_t *gb_tool_output_schema(const struct gb_tool *t); /* JSON null: none */
 struct json_t *gb_tool_definition(const struct gb_tool *t);
+/* As text that the caller owns; NULL for JSON null, and when memory is out. */
+char *gb_tool_json_text(struct json_t *consume);
 
 /* Check arguments (any JSON value; NULL counts as {}) and take them. The one line of the error
  * names the property and what was expected, and is meant for the model. GB_E_INVALID, GB_E_LIMIT,

@@ -3,7 +3,6 @@
 
 #include "lib/request.h"
 
-#include <jansson.h>
 #include <string.h>
 
 /* ---- definitions ---- */
@@ -11,15 +10,6 @@
 static struct glovebox_tool_definition definitions[GB_TOOL_COUNT];
 static pthread_once_t definitions_once = PTHREAD_ONCE_INIT;
 static bool definitions_made;
-
-static char *dump(json_t *consume)
-{
-	char *text = consume && !json_is_null(consume)
-		? json_dumps(consume, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-
-	json_decref(consume);
-	return text;
-}
 
 static void make_definitions(void)
 {
@@ -30,8 +20,8 @@ static void make_definitions(void)
 		d->size = sizeof(*d);
 		d->name = t->name;
 		d->description = t->text;
-		d->parameters_json = dump(gb_tool_input_schema(t));
-		d->output_schema_json = dump(gb_tool_output_schema(t));
+		d->parameters_json = gb_tool_json_text(gb_tool_input_schema(t));
+		d->output_schema_json = gb_tool_json_text(gb_tool_output_schema(t));
 		d->grammar = t->grammar;
 		d->flags = (t->read_only ? GLOVEBOX_TOOL_READ_ONLY : 0u) |
 			(t->parallel ? GLOVEBOX_TOOL_PARALLEL : 0u) |
@@ -69,13 +59,10 @@ void glovebox_tool_result_free(struct glovebox_tool_result *result)
 static int result_of(struct gb_tool_answer *a, struct glovebox_tool_result **ret, struct gb_err *err)
 {
 	struct glovebox_tool_result *r = calloc(1, sizeof(*r));
-	json_t *j = gb_tool_answer_json(a);
 
-	if (!r || !j) {
-		free(r);
-		json_decref(j);
+	if (!r)
 		return gb_nomem(err);
-	}
+	r->structured_json = gb_tool_json_text(gb_tool_answer_json(a));
 	r->size = sizeof(*r);
 	r->success = a->success;
 	r->spawn_ns = a->spawn_ns;
@@ -86,12 +73,8 @@ static int result_of(struct gb_tool_answer *a, struct glovebox_tool_result **ret
 		r->image_len = a->picture.len;
 		r->image = gb_take_ptr(a->picture.data);
 	}
-	if (json_is_null(j))
-		json_decref(j);
-	else
-		r->structured_json = dump(j);
 	if (!r->text || (a->has_picture && !r->image_mime) ||
-		(a->has_head && !r->structured_json)) {
+		((a->has_head || a->has_picture) && !r->structured_json)) {
 		glovebox_tool_result_free(r);
 		return gb_nomem(err);
 	}

@@ -6,7 +6,6 @@
 #include "machine/store.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <signal.h>
 #include <stddef.h>

@@ -76,6 +76,15 @@ json_t *gb_tool_definition(const struct gb_tool *t)
 	return j;
 }
 
+char *gb_tool_json_text(json_t *consume)
+{
+	char *text = consume && !json_is_null(consume)
+		? json_dumps(consume, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+	json_decref(consume);
+	return text;
+}
+
 static json_t *session_json(const struct gb_tool_answer *a)
 {
 	const struct gb_tool_head *h = &a->head;
@@ -400,6 +409,7 @@ static int take_freeform(const struct gb_tool *t, const char *text, size_t len,
 int gb_tool_args_parse(const struct gb_tool *t, const char *text, size_t len,
 	struct gb_tool_args *ret, struct gb_err *err)
 {
+	char text_of[JSON_ERROR_TEXT_LENGTH];
 	json_error_t why;
 	json_t *j;
 	int r;
@@ -413,7 +423,8 @@ int gb_tool_args_parse(const struct gb_tool *t, const char *text, size_t len,
 		&why);
 	if (!j)
 		return gb_fail(err, GB_E_PARSE, "wrong arguments for %s: not JSON (line %d, column %d: %s)",
-			t->name, why.line, why.column, why.text);
+			t->name, why.line, why.column,
+			safe_name(why.text, text_of, sizeof(text_of)));
 	r = gb_tool_args_check(t, j, ret, err);
 	json_decref(j);
 	return r;
