@@ -231,9 +231,27 @@ struct origin {
 	int template_disk;         /* borrowed; the disk that belongs to the template */
 };
 
+/* The share server, started while the VMM comes up. */
+struct sharing {
+	struct gb_boot *b;
+	const struct gb_share_plan *plan;
+	int port; /* borrowed */
+};
+
+static int start_sharing(void *ctx, struct gb_err *err)
+{
+	struct sharing *s = ctx;
+
+	if (!s->plan->count)
+		return 0;
+	return gb_share_server_start(
+		s->plan, s->port, &s->b->share_pid, &s->b->share_ctl, err);
+}
+
 static int start_vmm(struct gb_boot *b, const struct gb_machine_spec *spec,
 	const struct gb_parts *parts, const struct origin *o, const char *disk,
-	const char *console, int ctl, int share, uint64_t deadline, struct gb_err *err)
+	const char *console, int ctl, int share, struct sharing *sharing, uint64_t deadline,
+	struct gb_err *err)
 {
 	struct gb_vm_spec v = {
 		.accel = parts->accel.accel,
@@ -248,8 +266,9 @@ static int start_vmm(struct gb_boot *b, const struct gb_machine_spec *spec,
 		.share_fd = share,
 		.net_fd = -1,
 		.console = console,
+		.meanwhile = start_sharing,
+		.ctx = sharing,
 	};
-
 	int r;
 
 	/* as late as can be: what fails before leaves the disk as it was */
@@ -275,13 +294,17 @@ static int attempt(const struct gb_dirs *d, const struct gb_machine_spec *spec,
 		o->template_path ? RESTORE_DEADLINE_MS : COLD_DEADLINE_MS);
 	uint64_t since = gb_now_ns();
 	struct gb_share_plan plan;
+	struct sharing sharing;
 	int pair[2];
 	int r;
 
 	if (!disk || !console)
 		return gb_nomem(err);
 	gb_share_plan_make(spec, &plan);
-	r = gb_socketpair(pair, err);
+	/* a folder that is gone is told before the disk is touched */
+	r = gb_share_plan_check(&plan, err);
+	if (r == 0)
+		r = gb_socketpair(pair, err);
 	if (r < 0)
 		return r;
 	ctl = pair[0];
@@ -291,10 +314,9 @@ static int attempt(const struct gb_dirs *d, const struct gb_machine_spec *spec,
 		return r;
 	share = pair[0];
 	share_vm = pair[1];
-	if (plan.count)
-		r = gb_share_server_start(&plan, share, &b->share_pid, &b->share_ctl, err);
-	if (r == 0)
-		r = start_vmm(b, spec, parts, o, disk, console, ctl_vm, share_vm, deadline, err);
+	sharing = (struct sharing){ b, &plan, share };
+	r = start_vmm(b, spec, parts, o, disk, console, ctl_vm, share_vm, &sharing, deadline,
+		err);
 	if (r < 0)
 		return r;
 	note_time(b, "vmm", &since);

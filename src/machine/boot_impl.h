@@ -36,6 +36,8 @@ struct gb_share_plan {
 	size_t count;
 };
 void gb_share_plan_make(const struct gb_machine_spec *spec, struct gb_share_plan *ret);
+/* Whether each folder is there. */
+int gb_share_plan_check(const struct gb_share_plan *plan, struct gb_err *err);
 /* Start the share server for the plan: *ret_pid, and its control socket. port is the end
  * that it serves; borrowed. */
 int gb_share_server_start(const struct gb_share_plan *plan, int port, pid_t *ret_pid,

@@ -42,6 +42,19 @@ static int open_shared(const struct gb_machine_share *s, int *ret, struct gb_err
 	return 0;
 }
 
+int gb_share_plan_check(const struct gb_share_plan *plan, struct gb_err *err)
+{
+	for (size_t i = 0; i < plan->count; i++) {
+		int fd = -1;
+		int r = open_shared(&plan->list[i], &fd, err);
+
+		if (r < 0)
+			return r;
+		close(fd);
+	}
+	return 0;
+}
+
 struct share_fds {
 	int fd[GB_MACHINE_SHARES_MAX + 1];
 	size_t count;

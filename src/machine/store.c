@@ -99,6 +99,17 @@ void gb_machine_sweep(const struct gb_dirs *d)
 		closedir(dir);
 }
 
+/* Of a machine that does not outlive its run nothing has to outlive a crash of the host. */
+static int write_passing(int folder, const char *name, const char *text, struct gb_err *err)
+{
+	gb_auto_fd fd = openat(
+		folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return gb_fail_sys(err, errno, "cannot create '%s'", name);
+	return gb_fd_write_full(fd, text, strlen(text), err);
+}
+
 static int write_spec(int folder, const struct gb_machine_spec *s, struct gb_err *err)
 {
 	gb_auto_free char *text = NULL;
@@ -106,6 +117,8 @@ static int write_spec(int folder, const struct gb_machine_spec *s, struct gb_err
 
 	if (r < 0)
 		return r;
+	if (s->ephemeral)
+		return write_passing(folder, "machine.json", text, err);
 	return gb_file_write_atomic(folder, "machine.json", text, strlen(text), 0600, err);
 }
 
@@ -284,13 +297,15 @@ int gb_machine_lock(const struct gb_dirs *d, const char *name, struct gb_machine
 }
 
 int gb_machine_set_last(const struct gb_dirs *d, const char *name, const char *text,
-	struct gb_err *err)
+	bool durable, struct gb_err *err)
 {
 	gb_auto_fd folder = -1;
 	int r = open_folder(d, name, &folder, err);
 
 	if (r < 0)
 		return r;
+	if (!durable)
+		return write_passing(folder, "last", text, err);
 	return gb_file_write_atomic(folder, "last", text, strlen(text), 0600, err);
 }
 

@@ -48,9 +48,10 @@ struct gb_machine_lock {
 int gb_machine_lock(const struct gb_dirs *d, const char *name, struct gb_machine_lock *ret,
 	struct gb_err *err);
 void gb_machine_lock_done(struct gb_machine_lock *l);
-/* Note how the run ended ("ok", or why not), or that it began ("running"). */
+/* Note how the run ended ("ok", or why not), or that it began ("running"). durable: on the disk
+ * when this returns. */
 int gb_machine_set_last(const struct gb_dirs *d, const char *name, const char *text,
-	struct gb_err *err);
+	bool durable, struct gb_err *err);
 /* Whether it was ever started: there is a note of it. */
 bool gb_machine_was_started(const struct gb_dirs *d, const char *name);
 /* Remove what killed creators and removers left. */

@@ -369,6 +369,8 @@ int gb_bundle_key_lookup(const struct gb_bundle_key *k, const char *cache_dir,
 		return gb_nomem(err);
 	if (access(manifest, R_OK) < 0)
 		return gb_fail(err, GB_E_NOTFOUND, "the boot bundle was removed");
+	/* says when it was used last, for who clears up */
+	utimensat(AT_FDCWD, manifest, NULL, 0);
 	*ret_dir = gb_take_ptr(dir);
 	return 0;
 }

@@ -281,6 +281,7 @@ static int make_now(const char *folder, const char *cache_dir,
 		r = write_index(key, b.id, err);
 	if (r < 0)
 		return r;
+	gb_bundle_clear_up(folder);
 	say(to, "boot bundle %.12s: kernel %zu MB, initramfs %zu KB", b.id,
 		b.kernel.image.len >> 20, b.initramfs.len >> 10);
 	return gb_bundle_key_lookup(key, cache_dir, ret_dir, err);

@@ -74,4 +74,10 @@ void gb_cpio_char_device(struct gb_cpio *c, const char *path, uint32_t mode,
 	uint32_t major, uint32_t minor);
 void gb_cpio_end(struct gb_cpio *c);
 
+/* bundle_keep.c: remove bundles below folder (CACHE/boot) that were not used for the longest,
+ * until GB_BUNDLES_KEPT are left or only such that may be in use. */
+#define GB_BUNDLES_KEPT	   4
+#define GB_BUNDLE_IN_USE_S 3600
+void gb_bundle_clear_up(const char *folder);
+
 #endif

@@ -30,6 +30,10 @@ struct gb_vm_spec {
 	int share_fd;              /* child gets as its two serial ports */
 	int net_fd;                /* a stream netdev's socket, -1: no network device */
 	const char *console;       /* file that the guest's console is written to, or NULL */
+	/* Called once the child has been started and before it is waited for, unless NULL: what can
+	 * be done beside it costs no time. A failure ends the start with that. */
+	int (*meanwhile)(void *ctx, struct gb_err *err);
+	void *ctx;
 };
 
 enum gb_vm_event_kind {

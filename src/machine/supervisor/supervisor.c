@@ -230,11 +230,12 @@ static int bring_up(struct gb_sup *s, const char *name, const char *socket_path,
 	if (r == 0)
 		fresh = !gb_machine_was_started(&s->dirs, name);
 	if (r == 0)
-		r = gb_machine_set_last(&s->dirs, name, "running", err);
+		r = gb_machine_set_last(
+			&s->dirs, name, "running", !s->spec.ephemeral, err);
 	if (r == 0)
 		r = gb_boot_machine(&s->dirs, &s->spec, fresh, start_progress, &st, &s->boot, err);
 	if (r < 0)
-		gb_machine_set_last(&s->dirs, name, err->msg, NULL);
+		gb_machine_set_last(&s->dirs, name, err->msg, true, NULL);
 	return r;
 }
 
@@ -280,7 +281,8 @@ static void clean_up(struct gb_sup *s, const char *socket_path)
 {
 	gb_boot_done(&s->boot);
 	unlink(socket_path);
-	gb_machine_set_last(&s->dirs, s->spec.name, s->end_text, NULL);
+	gb_machine_set_last(
+		&s->dirs, s->spec.name, s->end_text, !s->spec.ephemeral, NULL);
 	if (s->spec.ephemeral)
 		gb_machine_remove(&s->dirs, s->spec.name, NULL);
 	/* only now do clients see the end: what they find then is true */

@@ -62,6 +62,11 @@ static int open_template(
 	return 0;
 }
 
+static int do_meanwhile(const struct gb_vm_spec *spec, struct gb_err *err)
+{
+	return spec->meanwhile ? spec->meanwhile(spec->ctx, err) : 0;
+}
+
 static int start_restored(const struct gb_vm_spec *spec, struct gb_qemu_plan *plan,
 	uint64_t deadline_ns, struct gb_vm **ret, struct gb_err *err)
 {
@@ -80,6 +85,8 @@ static int start_restored(const struct gb_vm_spec *spec, struct gb_qemu_plan *pl
 		r = gb_qemu_vm_start(plan, &files, &vm, err);
 	gb_qemu_files_done(&files);
 	if (r == 0)
+		r = do_meanwhile(spec, err);
+	if (r == 0)
 		r = gb_qemu_restore(vm, disk_size, deadline_ns, err);
 	*ret = vm;
 	return r;
@@ -93,6 +100,8 @@ static int start_booted(struct gb_qemu_plan *plan, uint64_t deadline_ns,
 	if (plan->vm->accel == GB_ACCEL_TCG)
 		plan->tsc_khz = gb_host_tsc_khz(NULL);
 	r = gb_qemu_vm_start(plan, NULL, ret, err);
+	if (r == 0)
+		r = do_meanwhile(plan->vm, err);
 	return r == 0 ? start_cold(*ret, deadline_ns, err) : r;
 }
 

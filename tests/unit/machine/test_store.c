@@ -124,7 +124,7 @@ static void state_follows_the_lock(void **state)
 
 		close(go[1]);
 		if (gb_machine_lock(&w->dirs, "one", &lock, NULL) < 0 ||
-			gb_machine_set_last(&w->dirs, "one", "running", NULL) < 0 ||
+			gb_machine_set_last(&w->dirs, "one", "running", true, NULL) < 0 ||
 			write(ready[1], "x", 1) != 1 || read(go[0], &byte, 1) < 0)
 			_exit(1);
 		_exit(0);
@@ -137,7 +137,7 @@ static void state_follows_the_lock(void **state)
 	close(go[1]);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(state_of(w, "one"), GB_MACHINE_CRASHED);
-	assert_int_equal(gb_machine_set_last(&w->dirs, "one", "ok", &err), 0);
+	assert_int_equal(gb_machine_set_last(&w->dirs, "one", "ok", false, &err), 0);
 	assert_int_equal(state_of(w, "one"), GB_MACHINE_STOPPED);
 	close(ready[0]);
 	close(go[0]);

@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "samples.h"
+#include "vmm/bundle_parts.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -364,6 +366,61 @@ static void damage_index(const struct world *w, int how)
 	free(path);
 }
 
+static void put_old_bundle(const struct world *w, unsigned number, time_t used)
+{
+	struct timespec times[2] = {{.tv_sec = used}, {.tv_sec = used}};
+	char name[128];
+	char *path;
+
+	snprintf(name, sizeof(name), "deep/cache/boot/%063d%x/bundle.json", 0, number);
+	put(w, name, "{}", 2);
+	path = in(w, name);
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	free(path);
+}
+
+static bool is_left(const struct world *w, unsigned number)
+{
+	char name[128];
+	char *path;
+	bool found;
+
+	snprintf(name, sizeof(name), "deep/cache/boot/%063d%x", 0, number);
+	path = in(w, name);
+	found = access(path, F_OK) == 0;
+	free(path);
+	return found;
+}
+
+/* The four used last stay, and those of the last hour in any case. */
+static void test_old_ones_go(void **state)
+{
+	struct world *w = *state;
+	struct gb_boot_paths p = {0};
+	char *folder = in(w, "deep/cache/boot");
+	char *found = NULL;
+	char *dir;
+
+	locate(w, &p);
+	dir = make(w, &p);
+	for (unsigned i = 0; i < 8; i++)
+		put_old_bundle(w, i, time(NULL) - (i < 2 ? 0 : 2 * GB_BUNDLE_IN_USE_S + i));
+	gb_bundle_clear_up(folder);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(is_left(w, i), i < GB_BUNDLES_KEPT - 1);
+	for (unsigned i = 2; i < 8; i++)
+		put_old_bundle(w, i, time(NULL));
+	gb_bundle_clear_up(folder);
+	for (unsigned i = 0; i < 8; i++)
+		assert_true(is_left(w, i));
+	assert_int_equal(gb_bundle_lookup(w->cache, &p, &found, NULL), 0);
+	assert_string_equal(found, dir);
+	free(found);
+	free(dir);
+	free(folder);
+	gb_boot_paths_done(&p);
+}
+
 static void test_damage(void **state)
 {
 	static const char *const files[] = {"kernel", "initramfs", "bundle.json"};
@@ -516,6 +573,7 @@ int main(void)
 		T(test_locate_given),
 		T(test_make_and_lookup),
 		T(test_changes),
+		T(test_old_ones_go),
 		T(test_damage),
 		T(test_failures),
 		T(test_no_room),

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -58,7 +59,8 @@ static int plant_file(int dir, const char *name, off_t size)
 	return fd < 0 ? -1 : ftruncate(fd, size);
 }
 
-static int plant(const struct tmpdir *t, const struct damage_row *d)
+static int plant_for(const struct tmpdir *t, const struct damage_row *d,
+	const struct gb_template_want *want)
 {
 	struct gb_template_key k;
 	char folder[1024];
@@ -68,16 +70,16 @@ static int plant(const struct tmpdir *t, const struct damage_row *d)
 	int khz = (int)gb_host_tsc_khz(t->path);
 	int r;
 
-	if (gb_template_key_init(&k, t->path, &wanted, NULL) < 0)
+	if (gb_template_key_init(&k, t->path, want, NULL) < 0)
 		return -1;
 	snprintf(folder, sizeof(folder), "%s/%s", k.folder, k.name);
 	if (gb_mkdir_p(folder, 0700, NULL) < 0)
 		return -1;
 	dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	snprintf(folder, sizeof(folder), "%s", d->key_add);
-	j = json_pack("{s:s+, s:i, s:I, s:i}", "key", k.text, folder, "tsc_khz",
+	j = json_pack("{s:s+, s:i, s:I, s:i, s:i}", "key", k.text, folder, "tsc_khz",
 		khz + (int)((int64_t)khz * d->tsc_add / 1000000), "memory_size",
-		(json_int_t)(256 * MIB), "state_size", 1000);
+		(json_int_t)(256 * MIB), "state_size", 1000, "disk_size", 2000);
 	text = json_dumps(j, 0);
 	json_decref(j);
 	gb_template_key_done(&k);
@@ -88,7 +90,14 @@ static int plant(const struct tmpdir *t, const struct damage_row *d)
 	free(text);
 	r |= plant_file(dir, "memory", (off_t)(256 * MIB) + d->memory_add);
 	r |= plant_file(dir, "state", 1000 + d->state_add);
+	if (want->image)
+		r |= plant_file(dir, GB_TEMPLATE_DISK, 2000);
 	return r;
+}
+
+static int plant(const struct tmpdir *t, const struct damage_row *d)
+{
+	return plant_for(t, d, &wanted);
 }
 
 static void test_damage(void **state)
@@ -112,17 +121,19 @@ struct want_row {
 };
 
 static const struct want_row wants[] = {
-	{ "the same", { GB_ACCEL_TCG, 2, 256 * MIB, "/boot/abc", false }, 0 },
-	{ "the same bundle in another folder", { GB_ACCEL_TCG, 2, 256 * MIB, "/x/abc", false }, 0 },
-	{ "memory that is rounded to the same", { GB_ACCEL_TCG, 2, 256 * MIB - 1, "/boot/abc", false },
+	{ "the same", { GB_ACCEL_TCG, 2, 256 * MIB, "/boot/abc", false, NULL, 0 }, 0 },
+	{ "the same bundle in another folder", { GB_ACCEL_TCG, 2, 256 * MIB, "/x/abc", false, NULL, 0 }, 0 },
+	{ "memory that is rounded to the same", { GB_ACCEL_TCG, 2, 256 * MIB - 1, "/boot/abc", false, NULL, 0 },
 		0 },
-	{ "another accelerator", { GB_ACCEL_KVM, 2, 256 * MIB, "/boot/abc", false }, GB_E_NOTFOUND },
-	{ "other processors", { GB_ACCEL_TCG, 3, 256 * MIB, "/boot/abc", false }, GB_E_NOTFOUND },
-	{ "other memory", { GB_ACCEL_TCG, 2, 257 * MIB, "/boot/abc", false }, GB_E_NOTFOUND },
-	{ "another bundle", { GB_ACCEL_TCG, 2, 256 * MIB, "/boot/abd", false }, GB_E_NOTFOUND },
-	{ "a network device", { GB_ACCEL_TCG, 2, 256 * MIB, "/boot/abc", true }, GB_E_NOTFOUND },
-	{ "no bundle at all", { GB_ACCEL_TCG, 2, 256 * MIB, NULL, false }, GB_E_INVALID },
-	{ "impossible processors", { GB_ACCEL_TCG, 0, 256 * MIB, "/boot/abc", false }, GB_E_INVALID },
+	{ "another accelerator", { GB_ACCEL_KVM, 2, 256 * MIB, "/boot/abc", false, NULL, 0 }, GB_E_NOTFOUND },
+	{ "other processors", { GB_ACCEL_TCG, 3, 256 * MIB, "/boot/abc", false, NULL, 0 }, GB_E_NOTFOUND },
+	{ "other memory", { GB_ACCEL_TCG, 2, 257 * MIB, "/boot/abc", false, NULL, 0 }, GB_E_NOTFOUND },
+	{ "another bundle", { GB_ACCEL_TCG, 2, 256 * MIB, "/boot/abd", false, NULL, 0 }, GB_E_NOTFOUND },
+	{ "a network device", { GB_ACCEL_TCG, 2, 256 * MIB, "/boot/abc", true, NULL, 0 }, GB_E_NOTFOUND },
+	{ "no bundle at all", { GB_ACCEL_TCG, 2, 256 * MIB, NULL, false, NULL, 0 }, GB_E_INVALID },
+	{ "one of an image", { GB_ACCEL_TCG, 2, 256 * MIB, "/boot/abc", false, "abc", MIB },
+		GB_E_NOTFOUND },
+	{ "impossible processors", { GB_ACCEL_TCG, 0, 256 * MIB, "/boot/abc", false, NULL, 0 }, GB_E_INVALID },
 };
 
 static void test_want(void **state)
@@ -135,6 +146,72 @@ static void test_want(void **state)
 	assert_int_equal(plant(&t, &damages[0]), 0);
 	assert_int_equal(gb_template_lookup(t.path, &row->want, &path, NULL), row->found);
 	free(path);
+	assert_int_equal(tmpdir_remove(&t), 0);
+}
+
+/* One of an image is found only with its disk, and by its image and the disk's size only. */
+static void test_image(void **state)
+{
+	struct gb_template_want want = wanted;
+	struct gb_template_want other;
+	char folder[1024];
+	char *path = NULL;
+	struct tmpdir t;
+
+	(void)state;
+	want.image = "abc";
+	want.disk_bytes = MIB;
+	assert_int_equal(setup(&t), 0);
+	assert_int_equal(plant_for(&t, &damages[0], &want), 0);
+	assert_int_equal(gb_template_lookup(t.path, &want, &path, NULL), 0);
+	assert_non_null(strstr(path, "/image-templates/"));
+	for (int i = 0; i < 3; i++) {
+		char *none = NULL;
+
+		other = want;
+		if (i == 0)
+			other.image = "abd";
+		else if (i == 1)
+			other.disk_bytes++;
+		else
+			other.image = NULL;
+		assert_int_equal(gb_template_lookup(t.path, &other, &none, NULL), GB_E_NOTFOUND);
+	}
+	snprintf(folder, sizeof(folder), "%s/" GB_TEMPLATE_DISK, path);
+	free(path);
+	path = NULL;
+	assert_int_equal(truncate(folder, 10), 0);
+	assert_int_equal(gb_template_lookup(t.path, &want, &path, NULL), GB_E_NOTFOUND);
+	assert_int_equal(tmpdir_remove(&t), 0);
+}
+
+/* Two failures, then a day of rest. */
+static void test_failures(void **state)
+{
+	struct timespec old[2] = { { .tv_sec = time(NULL) - GB_TEMPLATE_REST_S - 1 }, { 0 } };
+	struct gb_template_want want = wanted;
+	struct gb_template_key k;
+	char path[1024];
+	struct tmpdir t;
+
+	(void)state;
+	old[1] = old[0];
+	want.image = "abc";
+	want.disk_bytes = MIB;
+	assert_int_equal(setup(&t), 0);
+	assert_int_equal(gb_template_key_init(&k, t.path, &want, NULL), 0);
+	assert_int_equal(gb_mkdir_p(k.folder, 0700, NULL), 0);
+	snprintf(path, sizeof(path), "%s/.failed-%s", k.folder, k.name);
+	gb_template_key_done(&k);
+	for (int i = 0; i < GB_TEMPLATE_FAILURES; i++) {
+		assert_true(gb_template_allowed(t.path, &want));
+		gb_template_failed(t.path, &want);
+	}
+	assert_false(gb_template_allowed(t.path, &want));
+	assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+	assert_true(gb_template_allowed(t.path, &want));
+	gb_template_failed(t.path, &want);
+	assert_true(gb_template_allowed(t.path, &want));
 	assert_int_equal(tmpdir_remove(&t), 0);
 }
 
@@ -211,6 +288,8 @@ int main(void)
 
 	rows_add(&l, damages, test_damage);
 	rows_add(&l, wants, test_want);
+	rows_add_one(&l, "one of an image", test_image);
+	rows_add_one(&l, "failures", test_failures);
 	rows_add_one(&l, "another qemu", test_other_qemu);
 	rows_add_one(&l, "discarding", test_discard);
 	rows_add_one(&l, "the counter's frequency", test_counter);
