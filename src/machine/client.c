@@ -16,6 +16,10 @@
 #define STATUS_DEADLINE_MS  UINT64_C(10000)
 /* How long a kill -9 may take to be seen. */
 #define KILL_DEADLINE_MS UINT64_C(10000)
+/* How long a machine that ends may take until it is started anew, and how often. */
+#define ENDING_DEADLINE_MS UINT64_C(15000)
+#define START_ATTEMPTS     3
+#define PROBE_DEADLINE_MS  UINT64_C(1000)
 #define CONNECT_RETRY_MS 2
 #define CONNECT_RETRY_MAX_MS 50
 
@@ -194,21 +198,97 @@ static int start_new(const struct gb_dirs *d, const char *name, bool bound,
 	return 0;
 }
 
+/* A supervisor whose machine was killed a moment ago does not know it yet and greets us; what
+ * we then asked for would be lost, and could not be asked for again, since it may have begun.
+ * So the guest is asked for nothing first. A guest that is only slow (63 requests are being
+ * served, the host's disk is full) is not waited for here: its answer is dropped later. */
+static int probe(struct gb_client *c, gb_client_progress progress, void *ctx, struct gb_err *err)
+{
+	struct gb_msg_bench nothing = { .kind = GB_BENCH_SEND };
+	uint64_t deadline = gb_deadline_ms(PROBE_DEADLINE_MS);
+	uint32_t id = c->next_request++;
+	int r = 0;
+
+	gb_msg_add_frame(&c->wire.out, GB_FRAME_BENCH, id, &gb_msg_bench_desc, &nothing);
+	while (r == 0) {
+		struct gb_frame f;
+
+		r = gb_wire_receive(&c->wire, deadline, &f, err);
+		if (r == 0 && f.type == GB_FRAME_NOTE)
+			r = pass_note(&f, progress, ctx, err);
+		else if (r == 0 && f.type == GB_FRAME_ERROR)
+			r = gb_msg_take_error(f.payload, f.length, err);
+		else if (r == 0 && f.request == id)
+			return 0;
+	}
+	return r == GB_E_TIMEOUT ? 0 : r;
+}
+
+static int join_running(const struct gb_dirs *d, const char *name,
+	gb_client_progress progress, void *ctx, bool want_guest, struct gb_client **ret,
+	struct gb_err *err)
+{
+	gb_auto(gb_client) *c = NULL;
+	int r = connect_running(d, name, &c, err);
+
+	if (r == 0)
+		r = await_hello(c, progress, ctx, gb_deadline_ms(START_DEADLINE_MS), err);
+	if (r == 0 && want_guest)
+		r = probe(c, progress, ctx, err);
+	if (r < 0)
+		return r;
+	*ret = gb_take_ptr(c);
+	return 0;
+}
+
+/* True when nobody runs the machine (any more). */
+static bool wait_ended(const struct gb_dirs *d, const char *name)
+{
+	struct gb_machine_info info;
+	gb_auto_fd pidfd = -1;
+
+	if (gb_machine_inspect(d, name, &info, NULL) < 0)
+		return false;
+	gb_machine_info_done(&info);
+	if (!info.supervisor)
+		return true;
+	pidfd = (int)syscall(SYS_pidfd_open, info.supervisor, 0);
+	if (pidfd < 0)
+		return errno == ESRCH;
+	return gb_fd_wait(pidfd, POLLIN, gb_deadline_ms(ENDING_DEADLINE_MS), NULL) == 0;
+}
+
+/* *ret_ending: it was running and ends; nothing was asked of it, so it may be started anew. */
+static int start_or_join(const struct gb_dirs *d, const char *name, bool bound,
+	gb_client_progress progress, void *ctx, bool want_guest, bool *ret_ending,
+	struct gb_client **ret, struct gb_err *err)
+{
+	struct gb_machine_info info;
+	int r = gb_machine_inspect(d, name, &info, err);
+
+	*ret_ending = false;
+	if (r < 0)
+		return r;
+	gb_machine_info_done(&info);
+	r = info.supervisor ? GB_E_BUSY : start_new(d, name, bound, progress, ctx, ret, err);
+	if (r == GB_E_BUSY) {
+		r = join_running(d, name, progress, ctx, want_guest, ret, err);
+		*ret_ending = r == GB_E_CLOSED || r == GB_E_STATE;
+	}
+	return r;
+}
+
 int gb_client_start(const struct gb_dirs *d, const char *name, bool bound,
 	gb_client_progress progress, void *ctx, struct gb_client **ret, struct gb_err *err)
 {
 	gb_auto(gb_client) *c = NULL;
-	struct gb_machine_info info;
-	int r = gb_machine_inspect(d, name, &info, err);
+	bool ending;
+	int r;
 
-	if (r < 0)
-		return r;
-	gb_machine_info_done(&info);
-	r = info.supervisor ? GB_E_BUSY : start_new(d, name, bound, progress, ctx, &c, err);
-	if (r == GB_E_BUSY) {
-		r = connect_running(d, name, &c, err);
-		if (r == 0)
-			r = await_hello(c, progress, ctx, gb_deadline_ms(START_DEADLINE_MS), err);
+	for (int left = START_ATTEMPTS; left; left--) {
+		r = start_or_join(d, name, bound, progress, ctx, ret != NULL, &ending, &c, err);
+		if (r == 0 || !ending || !wait_ended(d, name))
+			break;
 	}
 	if (r < 0)
 		return gb_wrap(err, r, "cannot start machine '%s'", name);

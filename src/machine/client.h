@@ -11,7 +11,8 @@ struct gb_client;
 /* One line a step ("making a template…"), for a person. */
 typedef void (*gb_client_progress)(void *ctx, const char *line);
 
-/* Start the machine if it does not run. Two at once: one starts it, both succeed.
+/* Start the machine if it does not run. Two at once: one starts it, both succeed. One that is
+ * just ending (stopped, or killed a moment ago) is waited for, then started anew.
  * bound: the supervisor ends with its last client (run --rm). *ret (may be NULL) is a
  * connection that was made before the supervisor could end. */
 int gb_client_start(const struct gb_dirs *d, const char *name, bool bound,

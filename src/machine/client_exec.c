@@ -9,15 +9,19 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <termios.h>
 
 #define CHUNK ((size_t)128 << 10)
+#define MEM_MAJOR  1 /* /dev/null */
+#define NULL_MINOR 3
 
 /* One output stream on its way from the machine to a descriptor of ours. */
 struct sink {
 	int fd;       /* where to: borrowed, or our own second opening of a pipe */
 	int own;      /* that second opening, -1 if none */
 	bool broken;  /* nobody reads it any more: what comes is dropped */
+	bool direct;  /* a write never blocks for long: no need to ask first */
 	struct gb_buf pending;
 	struct gb_flow_receiver flow;
 };
@@ -46,12 +50,18 @@ static void sink_init(struct sink *s, int fd)
 	s->broken = fd < 0;
 	gb_buf_init(&s->pending, GB_FLOW_MAX + GB_FRAME_MAX);
 	gb_flow_receiver_init(&s->flow);
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return;
+	s->direct = S_ISREG(st.st_mode) ||
+		(S_ISCHR(st.st_mode) && st.st_rdev == makedev(MEM_MAJOR, NULL_MINOR));
+	if (!S_ISFIFO(st.st_mode))
 		return;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	s->own = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	if (s->own >= 0)
-		s->fd = s->own;
+	if (s->own < 0)
+		return;
+	s->fd = s->own;
+	s->direct = true;
 }
 
 static void sink_done(struct sink *s)
@@ -77,10 +87,11 @@ static void grant(struct exec_run *run, enum gb_stream stream, size_t consumed)
 	gb_frame_add(&run->c->wire.out, &f);
 }
 
-static int sink_write(struct exec_run *run, enum gb_stream stream, struct gb_err *err)
+/* Bytes written, which are granted again; 0: none now. */
+static ssize_t write_some(struct exec_run *run, enum gb_stream stream, const uint8_t *data,
+	size_t len, struct gb_err *err)
 {
-	struct sink *s = &run->sinks[stream];
-	ssize_t n = write(s->fd, s->pending.data, GB_MIN(s->pending.len, CHUNK));
+	ssize_t n = write(run->sinks[stream].fd, data, len);
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
@@ -88,14 +99,25 @@ static int sink_write(struct exec_run *run, enum gb_stream stream, struct gb_err
 		return gb_fail(err, GB_E_CLOSED, "the reader of the output is gone");
 	if (n < 0)
 		return gb_fail_sys(err, errno, "cannot write the output");
-	gb_buf_consume(&s->pending, (size_t)n);
 	grant(run, stream, (size_t)n);
+	return n;
+}
+
+static int sink_write(struct exec_run *run, enum gb_stream stream, struct gb_err *err)
+{
+	struct gb_buf *pending = &run->sinks[stream].pending;
+	ssize_t n = write_some(run, stream, pending->data, GB_MIN(pending->len, CHUNK), err);
+
+	if (n < 0)
+		return (int)n;
+	gb_buf_consume(pending, (size_t)n);
 	return 0;
 }
 
 static int take_data(struct exec_run *run, const struct gb_frame *f, struct gb_err *err)
 {
 	struct sink *s;
+	ssize_t done = 0;
 	int r;
 
 	if (f->stream != GB_STREAM_OUT && f->stream != GB_STREAM_ERR)
@@ -108,7 +130,11 @@ static int take_data(struct exec_run *run, const struct gb_frame *f, struct gb_e
 		grant(run, f->stream, f->length);
 		return 0;
 	}
-	gb_buf_add(&s->pending, f->payload, f->length);
+	if (s->direct && !s->pending.len && f->length)
+		done = write_some(run, f->stream, f->payload, f->length, err);
+	if (done < 0)
+		return (int)done;
+	gb_buf_add(&s->pending, f->payload + done, f->length - (size_t)done);
 	return gb_buf_check(&s->pending, "output", err);
 }
 
