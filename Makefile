@@ -5,7 +5,7 @@ CC = gcc
 endif
 export CC
 
-.PHONY: all deps demo check check-san check-fuzz check-valgrind check-static check-user \
+.PHONY: all deps demo check check-san check-fuzz check-valgrind check-static check-user check-e2e \
 	bench install help clean test-unit test-vm test-vm-user
 
 all: ## build; the command is build/glovebox
@@ -50,12 +50,15 @@ check-static: ## floors, docs, limits, scripts; the whole build with clang
 	@tools/gen-limits --check
 	@tools/check-docs
 	@shellcheck tools/deps tools/configure tools/demo tools/fuzz-run tools/fuzz-coverage \
-		tools/run-as-user .ci/run
+		tools/run-as-user tests/e2e/run .ci/run
 	@CC=clang tools/configure build-clang
 	@ninja -C build-clang
 
 check-user: ## when run as root: unit tests and a part of the machine tests as an unprivileged user
 	@tools/run-as-user
+
+check-e2e: all ## real Codex, pi and the MCP SDK's client against glovebox mcp (npm's registry)
+	@tests/e2e/run $(BUILD)
 
 bench: all ## the performance figures, as JSON
 	@ninja -C $(BUILD) bench
