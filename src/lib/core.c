@@ -4,6 +4,7 @@
 #include "machine/client.h"
 #include "machine/store.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -142,8 +143,15 @@ int gb_core_kill(const struct gb_dirs *dirs, const char *machine, bool remove,
 	return r;
 }
 
+/* Its last act is to let go of the machine: only then is it stopped for everybody. */
+static int await_supervisor(int pidfd, uint64_t deadline_ns, struct gb_err *err)
+{
+	return pidfd < 0 ? 0 : gb_fd_wait(pidfd, POLLIN, deadline_ns, err);
+}
+
 static int shut_down(struct gb_core *core, uint32_t ms, struct gb_err *err)
 {
+	gb_auto_fd supervisor = gb_client_watch(&core->dirs, core->machine);
 	uint64_t begin = gb_now_ns();
 	uint64_t in_time = begin + ms * GB_NS_MS;
 	uint64_t reserve = GB_MIN(ms / 4, LAST_RESORT_MS);
@@ -156,6 +164,8 @@ static int shut_down(struct gb_core *core, uint32_t ms, struct gb_err *err)
 	if (r < 0)
 		return r;
 	r = gb_link_await_end(core->link, last, err);
+	if (r == 0)
+		r = await_supervisor(supervisor, last, err);
 	if (r < 0) {
 		r = gb_core_kill(&core->dirs, core->machine, core->made_ephemeral,
 			last + reserve * GB_NS_MS, err);

@@ -62,7 +62,8 @@ static int pass_note(const struct gb_frame *f, gb_client_progress progress, void
 	return r;
 }
 
-/* The supervisor answers HELLO when its machine is ready, or one ERROR. */
+/* The supervisor answers HELLO when its machine is ready, or one ERROR. A NOTE says that it makes
+ * what is made once, which has time of its own. */
 static int await_hello(struct gb_client *c, gb_client_progress progress, void *ctx,
 	uint64_t deadline_ns, struct gb_err *err)
 {
@@ -77,6 +78,7 @@ static int await_hello(struct gb_client *c, gb_client_progress progress, void *c
 			r = pass_note(&f, progress, ctx, err);
 			if (r < 0)
 				return r;
+			deadline_ns = GB_MAX(deadline_ns, gb_deadline_ms(START_DEADLINE_MS));
 			break;
 		case GB_FRAME_HELLO:
 			return gb_msg_check_hello(f.payload, f.length, "the supervisor", err);
@@ -173,8 +175,13 @@ static int spawn_supervisor(const struct gb_dirs *d, const char *name, bool boun
 	return gb_wait_child(pid, gb_deadline_ms(START_DEADLINE_MS), &status, err);
 }
 
-static int start_new(const struct gb_dirs *d, const char *name, bool bound,
-	gb_client_progress progress, void *ctx, struct gb_client **ret, struct gb_err *err)
+static uint64_t start_deadline(const struct gb_client_start_options *o)
+{
+	return gb_deadline_ms(o->deadline_ms ? o->deadline_ms : START_DEADLINE_MS);
+}
+
+static int start_new(const struct gb_dirs *d, const char *name,
+	const struct gb_client_start_options *o, struct gb_client **ret, struct gb_err *err)
 {
 	gb_auto(gb_client) *c = NULL;
 	gb_auto_fd peer = -1;
@@ -187,11 +194,14 @@ static int start_new(const struct gb_dirs *d, const char *name, bool bound,
 	c = client_new(pair[0]);
 	if (!c)
 		return gb_nomem(err);
-	r = spawn_supervisor(d, name, bound, peer, err);
+	r = spawn_supervisor(d, name, o->bound, peer, err);
 	if (r < 0)
 		return r;
 	gb_fd_close(&peer);
-	r = await_hello(c, progress, ctx, gb_deadline_ms(START_DEADLINE_MS), err);
+	r = await_hello(c, o->progress, o->ctx, start_deadline(o), err);
+	/* while it starts it does not see that we leave */
+	if (r == GB_E_TIMEOUT)
+		gb_client_kill(d, name, gb_deadline_ms(KILL_DEADLINE_MS), NULL);
 	if (r < 0)
 		return r;
 	*ret = gb_take_ptr(c);
@@ -225,16 +235,16 @@ static int probe(struct gb_client *c, gb_client_progress progress, void *ctx, st
 }
 
 static int join_running(const struct gb_dirs *d, const char *name,
-	gb_client_progress progress, void *ctx, bool want_guest, struct gb_client **ret,
+	const struct gb_client_start_options *o, bool want_guest, struct gb_client **ret,
 	struct gb_err *err)
 {
 	gb_auto(gb_client) *c = NULL;
 	int r = connect_running(d, name, &c, err);
 
 	if (r == 0)
-		r = await_hello(c, progress, ctx, gb_deadline_ms(START_DEADLINE_MS), err);
+		r = await_hello(c, o->progress, o->ctx, start_deadline(o), err);
 	if (r == 0 && want_guest)
-		r = probe(c, progress, ctx, err);
+		r = probe(c, o->progress, o->ctx, err);
 	if (r < 0)
 		return r;
 	*ret = gb_take_ptr(c);
@@ -259,8 +269,8 @@ static bool wait_ended(const struct gb_dirs *d, const char *name)
 }
 
 /* *ret_ending: it was running and ends; nothing was asked of it, so it may be started anew. */
-static int start_or_join(const struct gb_dirs *d, const char *name, bool bound,
-	gb_client_progress progress, void *ctx, bool want_guest, bool *ret_ending,
+static int start_or_join(const struct gb_dirs *d, const char *name,
+	const struct gb_client_start_options *o, bool want_guest, bool *ret_ending,
 	struct gb_client **ret, struct gb_err *err)
 {
 	struct gb_machine_info info;
@@ -270,23 +280,23 @@ static int start_or_join(const struct gb_dirs *d, const char *name, bool bound,
 	if (r < 0)
 		return r;
 	gb_machine_info_done(&info);
-	r = info.supervisor ? GB_E_BUSY : start_new(d, name, bound, progress, ctx, ret, err);
+	r = info.supervisor ? GB_E_BUSY : start_new(d, name, o, ret, err);
 	if (r == GB_E_BUSY) {
-		r = join_running(d, name, progress, ctx, want_guest, ret, err);
+		r = join_running(d, name, o, want_guest, ret, err);
 		*ret_ending = r == GB_E_CLOSED || r == GB_E_STATE;
 	}
 	return r;
 }
 
-int gb_client_start(const struct gb_dirs *d, const char *name, bool bound,
-	gb_client_progress progress, void *ctx, struct gb_client **ret, struct gb_err *err)
+int gb_client_start_with(const struct gb_dirs *d, const char *name,
+	const struct gb_client_start_options *o, struct gb_client **ret, struct gb_err *err)
 {
 	gb_auto(gb_client) *c = NULL;
 	bool ending;
 	int r;
 
 	for (int left = START_ATTEMPTS; left; left--) {
-		r = start_or_join(d, name, bound, progress, ctx, ret != NULL, &ending, &c, err);
+		r = start_or_join(d, name, o, ret != NULL, &ending, &c, err);
 		if (r == 0 || !ending || !wait_ended(d, name))
 			break;
 	}
@@ -295,6 +305,14 @@ int gb_client_start(const struct gb_dirs *d, const char *name, bool bound,
 	if (ret)
 		*ret = gb_take_ptr(c);
 	return 0;
+}
+
+int gb_client_start(const struct gb_dirs *d, const char *name, bool bound,
+	gb_client_progress progress, void *ctx, struct gb_client **ret, struct gb_err *err)
+{
+	const struct gb_client_start_options o = { .bound = bound, .progress = progress, .ctx = ctx };
+
+	return gb_client_start_with(d, name, &o, ret, err);
 }
 
 int gb_client_request(struct gb_client *c, uint8_t type, const struct gb_msg_desc *d,

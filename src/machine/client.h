@@ -17,11 +17,34 @@ typedef void (*gb_client_progress)(void *ctx, const char *line);
  * connection that was made before the supervisor could end. */
 int gb_client_start(const struct gb_dirs *d, const char *name, bool bound,
 	gb_client_progress progress, void *ctx, struct gb_client **ret, struct gb_err *err);
+/* The same with a deadline: a start that is not over then is killed, GB_E_TIMEOUT. What is made
+ * once on a host (progress tells) has time of its own. */
+struct gb_client_start_options {
+	bool bound;
+	uint64_t deadline_ms; /* 0: some minutes */
+	gb_client_progress progress; /* may be NULL */
+	void *ctx;
+};
+int gb_client_start_with(const struct gb_dirs *d, const char *name,
+	const struct gb_client_start_options *options, struct gb_client **ret,
+	struct gb_err *err);
 /* GB_E_STATE when it does not run: the message says how to start it. */
 int gb_client_connect(const struct gb_dirs *d, const char *name, struct gb_client **ret,
 	struct gb_err *err);
 struct gb_client *gb_client_free(struct gb_client *c); /* NULL is fine; returns NULL */
 GB_DEFINE_CLEANUP(gb_client)
+
+/* For who uses the connection in another way: its wire, and the first request id that was not
+ * used. Answers to earlier ones may still come. */
+struct gb_wire;
+void gb_client_release(struct gb_client *c_consume, struct gb_wire *ret, uint32_t *ret_next);
+/* The machine's supervisor as a descriptor (pidfd, owned): readable when it has ended. -1 when
+ * there is none. */
+int gb_client_watch(const struct gb_dirs *d, const char *name);
+/* SIGKILL to the machine's supervisor, with which its VM ends; waits until it is gone. Not running
+ * is fine. */
+int gb_client_kill(const struct gb_dirs *d, const char *name, uint64_t deadline_ns,
+	struct gb_err *err);
 
 /* Decoded reply owned by the caller (gb_msg_status_done). */
 int gb_client_status(struct gb_client *c, struct gb_msg_status *ret, struct gb_err *err);

@@ -14,8 +14,7 @@ void gb_client_release(struct gb_client *c_consume, struct gb_wire *ret, uint32_
 	free(c_consume);
 }
 
-/* The process that holds the machine's lock, as a descriptor: -1 when there is none. */
-static int supervisor_pidfd(const struct gb_dirs *d, const char *name)
+int gb_client_watch(const struct gb_dirs *d, const char *name)
 {
 	struct gb_machine_info info;
 	pid_t pid;
@@ -41,7 +40,7 @@ static int supervisor_pidfd(const struct gb_dirs *d, const char *name)
 int gb_client_kill(
 	const struct gb_dirs *d, const char *name, uint64_t deadline_ns, struct gb_err *err)
 {
-	gb_auto_fd pidfd = supervisor_pidfd(d, name);
+	gb_auto_fd pidfd = gb_client_watch(d, name);
 	int r;
 
 	if (pidfd < 0)
