@@ -12,6 +12,7 @@
 #include "guest/cgroup.h"
 #include "guest/ctl.h"
 #include "guest/job.h"
+#include "guest/memory.h"
 #include "guest/user.h"
 
 #include <sys/types.h>
@@ -60,6 +61,9 @@ struct gb_agent {
 	struct gb_pipes ready; /* for the next command */
 	struct gb_user_cache user_cache;
 	struct gb_report *reports; /* shared with children until they exec: one a job, and the grower's */
+	struct gb_session *sessions; /* owned list, the newest first (session.h) */
+	uint64_t session_sequence;
+	struct gb_memory memory;
 	struct gb_drain *drains;   /* owned list: pipes of commands that have been answered */
 	size_t drain_count;
 };
@@ -68,6 +72,10 @@ struct gb_agent {
 int gb_boot(struct gb_agent *a, struct gb_err *err);
 /* Write text to a file below dirfd (proc, sysfs, cgroups). */
 int gb_write_knob(int dirfd, const char *path, const char *text, struct gb_err *err);
+
+/* A path as a request gives it, made absolute: relative ones start at the configured working
+ * directory, "" is that. Owned; NULL when memory is out. */
+char *gb_agent_path(const struct gb_agent *a, const char *path);
 
 /* loop.c: serve until the machine is to end. */
 _Noreturn void gb_serve(struct gb_agent *a);

@@ -1,4 +1,5 @@
 #include "guest/answer.h"
+#include "guest/session.h"
 
 void gb_job_on_started(struct gb_agent *a, struct gb_job *j)
 {
@@ -14,8 +15,8 @@ void gb_job_answer(struct gb_agent *a, struct gb_job *j)
 	case GB_JOB_EXEC:
 		gb_exec_answer(a, j);
 		break;
-	case GB_JOB_COPY:
-		gb_copy_answer(a, j);
+	case GB_JOB_OWN:
+		gb_own_answer(a, j);
 		break;
 	case GB_JOB_SHARE:
 		gb_share_answer(a, j);
@@ -24,6 +25,11 @@ void gb_job_answer(struct gb_agent *a, struct gb_job *j)
 	case GB_JOB_SEND:
 	case GB_JOB_RECV:
 		gb_bench_answer(a, j);
+		break;
+	case GB_JOB_SESSION:
+	case GB_JOB_ATTACH:
+	case GB_JOB_TERMINATE:
+		gb_session_job_answer(a, j);
 		break;
 	case GB_JOB_NONE:
 		break;

@@ -18,16 +18,27 @@ void gb_drain_sweep(struct gb_agent *a);
 
 /* Starting them, from their frames. On failure nothing is left, and the caller answers. */
 int gb_exec_start(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err);
-int gb_copy_start(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err);
+int gb_own_start(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err);
 int gb_share_start(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err);
 int gb_bench_start(struct gb_agent *a, const struct gb_frame *f, struct gb_err *err);
 
+/* A terminal whose slave belongs to the user; both ends owned by the caller. */
+int gb_terminal_open(struct gb_agent *a, const struct gb_user *u, int *ret_master, int *ret_slave,
+	struct gb_err *err);
+void gb_terminal_resize(int fd, uint32_t rows, uint32_t cols);
+/* To the foreground group of a terminal (-1: none), else to the group of pid. */
+void gb_signal_group(int terminal, pid_t pid, bool reaped, int signo);
+/* As a shell tells it, from what waitpid said. */
+void gb_exit_of(int status, uint32_t *code, uint32_t *signo);
+/* ours: the index of the end that does not block; bulk: it is made larger. */
+int gb_exec_make_pipe(int p[2], int ours, bool bulk, struct gb_err *err);
 /* Pipes for a command's output, with our ends non-blocking. On failure none is left. */
 int gb_exec_make_pipes(struct gb_pipes *ret, struct gb_err *err);
 
 /* Their parts of the two at the top. */
 void gb_exec_started(struct gb_agent *a, struct gb_job *j, struct gb_report *r);
-void gb_copy_answer(struct gb_agent *a, struct gb_job *j);
+void gb_own_turn(struct gb_agent *a, struct gb_job *j);
+void gb_own_answer(struct gb_agent *a, struct gb_job *j);
 void gb_bench_answer(struct gb_agent *a, struct gb_job *j);
 void gb_exec_answer(struct gb_agent *a, struct gb_job *j);
 void gb_exec_resize(struct gb_job *j, const struct gb_frame *f);

@@ -5,6 +5,7 @@
 #include "guest/dispatch.h"
 #include "base/clock.h"
 #include "guest/answer.h"
+#include "guest/session.h"
 
 #include <signal.h>
 #include <string.h>
@@ -73,7 +74,28 @@ static int begin(struct gb_agent *a, const struct gb_frame *f, struct gb_err *er
 		return gb_exec_start(a, f, err);
 	case GB_FRAME_COPY_IN:
 	case GB_FRAME_COPY_OUT:
-		return gb_copy_start(a, f, err);
+	case GB_FRAME_FILE_READ:
+	case GB_FRAME_FILE_WRITE:
+	case GB_FRAME_MKDIR:
+	case GB_FRAME_PATCH:
+		return gb_own_start(a, f, err);
+	case GB_FRAME_SESSION_START:
+		return gb_session_start(a, f, err);
+	case GB_FRAME_SESSION_INPUT:
+		return gb_session_input(a, f, err);
+	case GB_FRAME_SESSION_HOLD:
+		return gb_session_hold(a, f, err);
+	case GB_FRAME_SESSIONS:
+		return gb_session_list(a, f, err);
+	case GB_FRAME_ATTACH:
+		return gb_session_attach(a, f, err);
+	case GB_FRAME_TERMINATE:
+		return gb_session_terminate(a, f, err);
+	case GB_FRAME_MEMORY:
+		return gb_memory_reply(a, f, err);
+	case GB_FRAME_NOP:
+		gb_ctl_ok(&a->ctl, f->request);
+		return 0;
 	case GB_FRAME_BENCH:
 		return gb_bench_start(a, f, err);
 	default:
@@ -82,13 +104,17 @@ static int begin(struct gb_agent *a, const struct gb_frame *f, struct gb_err *er
 	}
 }
 
-static void forward_signal(struct gb_job *j, const struct gb_frame *f)
+static void forward_signal(struct gb_agent *a, struct gb_job *j, const struct gb_frame *f)
 {
 	struct gb_msg_signal m;
 
-	if (gb_msg_signal_decode(f->payload, f->length, &m, NULL) == 0 && m.signo > 0 &&
-		m.signo < (uint32_t)NSIG)
+	if (gb_msg_signal_decode(f->payload, f->length, &m, NULL) < 0 || m.signo == 0 ||
+		m.signo >= (uint32_t)NSIG)
+		return;
+	if (j->kind == GB_JOB_EXEC)
 		gb_job_signal(j, (int)m.signo);
+	else if (j->kind == GB_JOB_ATTACH)
+		gb_session_job_signal(a, j, (int)m.signo);
 }
 
 /* Frames about a request that runs. One that has just been answered is not known any more:
@@ -111,12 +137,14 @@ static bool about(struct gb_agent *a, const struct gb_frame *f)
 			gb_job_cancel(a, j);
 		return true;
 	case GB_FRAME_SIGNAL:
-		if (j && j->kind == GB_JOB_EXEC)
-			forward_signal(j, f);
+		if (j)
+			forward_signal(a, j, f);
 		return true;
 	case GB_FRAME_WINSIZE:
 		if (j && j->kind == GB_JOB_EXEC)
 			gb_exec_resize(j, f);
+		else if (j && j->kind == GB_JOB_ATTACH)
+			gb_session_job_resize(a, j, f);
 		return true;
 	default:
 		return false;

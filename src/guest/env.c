@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,6 +52,45 @@ int gb_env_build(char *const *configured, char *const *extra, const struct gb_us
 	add_missing(ret, "SHELL", u->shell);
 	if (tty)
 		add_missing(ret, "TERM", GB_DEFAULT_TERM);
+	return gb_strv_check(ret, "environment", err);
+}
+
+bool gb_env_is_sensitive(const char *entry)
+{
+	static const char *const words[] = { "AUTH", "AUTHORIZATION", "COOKIE", "CREDENTIAL",
+		"CREDENTIALS", "KEY", "PASS", "PASSWD", "PASSWORD", "SECRET", "TOKEN" };
+	size_t end = strcspn(entry, "=");
+
+	for (size_t at = 0; at < end;) {
+		size_t len = GB_MIN(strcspn(entry + at, "_"), end - at);
+
+		for (size_t i = 0; i < GB_ARRAY_SIZE(words); i++)
+			if (strlen(words[i]) == len && strncasecmp(entry + at, words[i], len) == 0)
+				return true;
+		at += len + 1;
+	}
+	return false;
+}
+
+int gb_env_build_tool(char *const *configured, char *const *extra, const struct gb_user *u,
+	struct gb_strv *ret, struct gb_err *err)
+{
+	static const char *const fixed[] = { "NO_COLOR=1", "TERM=dumb", "LANG=C.UTF-8",
+		"LC_CTYPE=C.UTF-8", "LC_ALL=C.UTF-8", "COLORTERM=", "PAGER=cat", "GIT_PAGER=cat",
+		"GH_PAGER=cat", "CODEX_CI=1" };
+	gb_auto_done(gb_strv) kept = { 0 };
+	int r;
+
+	for (; configured && *configured; configured++)
+		if (!gb_env_is_sensitive(*configured))
+			gb_strv_add(&kept, *configured);
+	r = gb_strv_check(&kept, "environment", err);
+	if (r == 0)
+		r = gb_env_build(kept.v, extra, u, false, ret, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < GB_ARRAY_SIZE(fixed); i++)
+		gb_strv_set_env(ret, fixed[i]);
 	return gb_strv_check(ret, "environment", err);
 }
 

@@ -11,6 +11,13 @@
  * LOGNAME, SHELL and (tty) TERM. GB_E_INVALID: an entry without a name. */
 int gb_env_build(char *const *configured, char *const *extra, const struct gb_user *u, bool tty,
 	struct gb_strv *ret, struct gb_err *err);
+/* The environment of a model's tool: as above, but configured entries with names that look
+ * sensitive are dropped, and ten fixed variables (no colour, no pager, UTF-8) win over all. */
+int gb_env_build_tool(char *const *configured, char *const *extra, const struct gb_user *u,
+	struct gb_strv *ret, struct gb_err *err);
+/* Whether a part of the name between underscores is one of KEY, TOKEN, SECRET and their like,
+ * in any case. */
+bool gb_env_is_sensitive(const char *entry);
 /* The value of name in envp, or NULL. */
 const char *gb_env_get(char *const *envp, const char *name);
 

@@ -31,7 +31,7 @@ static void ends_done(struct ends *e)
 }
 
 /* ours: the index of the end that does not block. */
-static int make_pipe(int p[2], int ours, bool bulk, struct gb_err *err)
+int gb_exec_make_pipe(int p[2], int ours, bool bulk, struct gb_err *err)
 {
 	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0)
 		return gb_fail_sys(err, errno, "cannot make a pipe");
@@ -43,11 +43,11 @@ static int make_pipe(int p[2], int ours, bool bulk, struct gb_err *err)
 
 int gb_exec_make_pipes(struct gb_pipes *ret, struct gb_err *err)
 {
-	int r = make_pipe(ret->out, 0, true, err);
+	int r = gb_exec_make_pipe(ret->out, 0, true, err);
 
 	if (r < 0)
 		return r;
-	r = make_pipe(ret->err, 0, false, err);
+	r = gb_exec_make_pipe(ret->err, 0, false, err);
 	if (r < 0) {
 		gb_fd_close(&ret->out[0]);
 		gb_fd_close(&ret->out[1]);
@@ -84,7 +84,7 @@ static int plain_streams(struct gb_agent *a, struct gb_job *j, const struct gb_m
 	if (j->detached)
 		return 0;
 	if (m->flags & GB_EXEC_STDIN) {
-		r = make_pipe(in, 1, true, err);
+		r = gb_exec_make_pipe(in, 1, true, err);
 		if (r == 0) {
 			e->fd[0] = in[0];
 			r = gb_job_use_in(a, j, in[1], err);
@@ -93,7 +93,7 @@ static int plain_streams(struct gb_agent *a, struct gb_job *j, const struct gb_m
 	return r == 0 ? output_streams(a, j, e, err) : r;
 }
 
-static void set_size(int fd, uint32_t rows, uint32_t cols)
+void gb_terminal_resize(int fd, uint32_t rows, uint32_t cols)
 {
 	struct winsize size = { .ws_row = (unsigned short)GB_MIN(rows, 0xffffu),
 		.ws_col = (unsigned short)GB_MIN(cols, 0xffffu) };
@@ -101,7 +101,7 @@ static void set_size(int fd, uint32_t rows, uint32_t cols)
 	ioctl(fd, TIOCSWINSZ, &size);
 }
 
-static int open_terminal(struct gb_agent *a, const struct gb_user *u, int *ret_master,
+int gb_terminal_open(struct gb_agent *a, const struct gb_user *u, int *ret_master,
 	int *ret_slave, struct gb_err *err)
 {
 	gb_auto_fd master =
@@ -131,11 +131,11 @@ static int terminal_streams(struct gb_agent *a, struct gb_job *j, const struct g
 {
 	gb_auto_fd again = -1;
 	int master = -1;
-	int r = open_terminal(a, u, &master, &e->fd[0], err);
+	int r = gb_terminal_open(a, u, &master, &e->fd[0], err);
 
 	if (r < 0)
 		return r;
-	set_size(master, m->rows, m->cols);
+	gb_terminal_resize(master, m->rows, m->cols);
 	again = fcntl(master, F_DUPFD_CLOEXEC, 3);
 	r = gb_job_use_out(a, j, 0, master, err);
 	if (r < 0)
@@ -276,6 +276,12 @@ void gb_exec_started(struct gb_agent *a, struct gb_job *j, struct gb_report *r)
 		send_exit(a, j, &done);
 }
 
+void gb_exit_of(int status, uint32_t *code, uint32_t *signo)
+{
+	*signo = WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0;
+	*code = *signo ? CODE_SIGNALLED + *signo : (uint32_t)WEXITSTATUS(status);
+}
+
 void gb_exec_answer(struct gb_agent *a, struct gb_job *j)
 {
 	struct gb_msg_exit m = { 0 };
@@ -285,12 +291,7 @@ void gb_exec_answer(struct gb_agent *a, struct gb_job *j)
 		gb_job_fail(a, j, &j->failure);
 		return;
 	}
-	if (WIFSIGNALED(j->status)) {
-		m.signal = (uint32_t)WTERMSIG(j->status);
-		m.code = CODE_SIGNALLED + m.signal;
-	} else {
-		m.code = (uint32_t)WEXITSTATUS(j->status);
-	}
+	gb_exit_of(j->status, &m.code, &m.signal);
 	if (j->timed_out) {
 		m.code = CODE_TIMED_OUT;
 		m.flags |= GB_EXIT_TIMED_OUT;
@@ -310,18 +311,23 @@ void gb_exec_resize(struct gb_job *j, const struct gb_frame *f)
 
 	if (j->tty && j->out[0].w.fd >= 0 &&
 		gb_msg_winsize_decode(f->payload, f->length, &m, NULL) == 0)
-		set_size(j->out[0].w.fd, m.rows, m.cols);
+		gb_terminal_resize(j->out[0].w.fd, m.rows, m.cols);
+}
+
+void gb_signal_group(int terminal, pid_t pid, bool reaped, int signo)
+{
+	pid_t group = terminal >= 0 ? tcgetpgrp(terminal) : 0;
+
+	if (group > 0 && kill(-group, signo) == 0)
+		return;
+	if (pid <= 0 || reaped)
+		return;
+	/* before it has made its session, it has no group of its own */
+	if (kill(-pid, signo) < 0 && errno == ESRCH)
+		kill(pid, signo);
 }
 
 void gb_job_signal(struct gb_job *j, int signo)
 {
-	pid_t group = j->tty && j->out[0].w.fd >= 0 ? tcgetpgrp(j->out[0].w.fd) : 0;
-
-	if (group > 0 && kill(-group, signo) == 0)
-		return;
-	if (j->pid <= 0 || j->reaped)
-		return;
-	/* before it has made its session, it has no group of its own */
-	if (kill(-j->pid, signo) < 0 && errno == ESRCH)
-		kill(j->pid, signo);
+	gb_signal_group(j->tty ? j->out[0].w.fd : -1, j->pid, j->reaped, signo);
 }

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "guest/answer.h"
+#include "guest/session.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -82,6 +83,7 @@ void gb_job_free(struct gb_agent *a, struct gb_job *j)
 	gb_fd_close(&j->fuse);
 	gb_buf_done(&j->in.pending);
 	free(j->program);
+	gb_session_job_free(a, j);
 	if (j->cgroup)
 		gb_cgroup_leave(a, j->cgroup);
 	clear(j);
@@ -225,6 +227,11 @@ static void kill_all(struct gb_agent *a, struct gb_job *j)
 	} else if (j->pid && !j->reaped) {
 		kill(j->pid, SIGKILL);
 	}
+}
+
+void gb_job_end(struct gb_agent *a, struct gb_job *j)
+{
+	kill_all(a, j);
 }
 
 void gb_job_cancel(struct gb_agent *a, struct gb_job *j)
@@ -470,23 +477,28 @@ void gb_job_reaped(struct gb_agent *a, pid_t pid, int status)
 			gb_bench_reaped(a, j);
 		return;
 	}
+	gb_session_reaped(a, pid, status);
 }
 
 void gb_jobs_turn(struct gb_agent *a)
 {
-	uint64_t left = a->live;
+	uint64_t left;
 	struct gb_job *j;
 
+	gb_sessions_turn(a);
+	left = a->live;
 	while ((j = next_live(a, &left))) {
 		if (j->kind == GB_JOB_NONE)
 			continue;
 		advance(a, j);
+		gb_own_turn(a, j);
 		for (int o = 0; o < 2; o++)
 			if (out_movable(a, j, &j->out[o]))
 				move_out(a, j, &j->out[o]);
 		if (in_movable(j))
 			move_in(a, j);
 		gb_bench_turn(a, j);
+		gb_session_job_turn(a, j);
 		finish(a, j);
 	}
 }
@@ -504,10 +516,11 @@ bool gb_jobs_pending(struct gb_agent *a)
 
 	while ((j = next_live(a, &left))) {
 		if (out_movable(a, j, &j->out[0]) || out_movable(a, j, &j->out[1]) ||
-			in_movable(j) || gb_bench_pending(a, j))
+			in_movable(j) || gb_bench_pending(a, j) ||
+			gb_session_job_pending(a, j))
 			return true;
 	}
-	return false;
+	return gb_sessions_pending(a);
 }
 
 /* What is owed has no deadline: it waits for the host's credit. */
@@ -522,13 +535,14 @@ static uint64_t drain_deadline(const struct gb_job *j)
 
 uint64_t gb_jobs_deadline(struct gb_agent *a)
 {
-	uint64_t at = GB_NEVER;
+	uint64_t at = gb_sessions_deadline(a);
 	uint64_t left = a->live;
 	struct gb_job *j;
 
 	while ((j = next_live(a, &left))) {
 		at = GB_MIN(at, GB_MIN(j->timeout_at, j->kill_at));
 		at = GB_MIN(at, drain_deadline(j));
+		at = GB_MIN(at, gb_session_job_deadline(j));
 	}
 	return at;
 }

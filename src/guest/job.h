@@ -22,8 +22,11 @@
 enum gb_job_kind {
 	GB_JOB_NONE, /* the slot is free */
 	GB_JOB_EXEC,
-	GB_JOB_COPY,
+	GB_JOB_OWN,       /* our own code does it in a child: copies, files, patches */
 	GB_JOB_SHARE,
+	GB_JOB_SESSION,   /* waits for a session */
+	GB_JOB_ATTACH,    /* follows one */
+	GB_JOB_TERMINATE, /* waits for the end of some */
 	GB_JOB_SPAWN, /* BENCH of each kind */
 	GB_JOB_SEND,
 	GB_JOB_RECV,
@@ -53,6 +56,11 @@ struct gb_report {
 	int pid;   /* as the tools see it */
 	int stage; /* enum gb_stage: what failed; 0: nothing */
 	struct gb_err err;
+	bool file_there; /* what follows is filled in */
+	uint32_t file_mode;
+	uint64_t file_size;
+	int64_t file_mtime_s;
+	uint32_t file_mtime_ns;
 };
 
 struct gb_job {
@@ -81,6 +89,9 @@ struct gb_job {
 	uint64_t drain_at;
 	uint64_t grace_ms;
 	char *program;       /* owned: argv[0], for messages */
+	struct gb_session_job *session; /* owned; sessions */
+	uint8_t frame; /* OWN: the type of its request */
+	bool told;     /* OWN: what is known of its file was sent */
 	/* shares */
 	uint32_t index;
 	int fuse; /* owned */
@@ -119,6 +130,8 @@ int gb_job_use_in(struct gb_agent *a, struct gb_job *j, int fd_consume, struct g
 void gb_job_data(struct gb_agent *a, struct gb_job *j, const struct gb_frame *f);
 void gb_job_credit(struct gb_agent *a, struct gb_job *j, const struct gb_frame *f);
 void gb_job_cancel(struct gb_agent *a, struct gb_job *j);
+/* Kill all its processes; its answer follows when they are gone. */
+void gb_job_end(struct gb_agent *a, struct gb_job *j);
 /* The peer broke the rules of this request: end it, answer with err. */
 void gb_job_break(struct gb_agent *a, struct gb_job *j, const struct gb_err *err);
 

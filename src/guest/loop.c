@@ -156,7 +156,7 @@ static int read_requests(struct gb_agent *a, struct gb_err *err)
 
 static int next_timeout(struct gb_agent *a)
 {
-	uint64_t at = gb_jobs_deadline(a);
+	uint64_t at = GB_MIN(gb_jobs_deadline(a), gb_memory_deadline(a));
 
 	if (gb_jobs_pending(a))
 		return 0;
@@ -196,6 +196,7 @@ static int turn(struct gb_agent *a, struct gb_err *err)
 	r = gb_ctl_flush(&a->ctl, err);
 	if (r == 0)
 		gb_jobs_prepare(a);
+	gb_memory_sample(a);
 	return r;
 }
 

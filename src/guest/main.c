@@ -2,6 +2,7 @@
 #include "guest/agent.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "patch/patch_main.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,8 @@ int main(int argc, char **argv)
 	/* what BENCH starts: a program that does nothing */
 	if (argc > 0 && strcmp(argv[0], "noop") == 0)
 		return 0;
+	if (argc > 0 && strstr(argv[0], "patch"))
+		return gb_patch_main(argc, argv);
 	if (getpid() != 1) {
 		fprintf(stderr, "glovebox-agent: I am process 1 of a glovebox machine only\n");
 		return 125;

@@ -18,6 +18,7 @@
 #include "guest/world.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "guest/env.h"
 #include "guest/mnt.h"
 
@@ -40,8 +41,14 @@
 #include <unistd.h>
 
 #define WORLD_DEADLINE_MS 20000
+#define COMMANDS          "/run/glovebox"
 #define NOFILE_SOFT       1024
 #define NOFILE_HARD       1048576
+
+static const char *const command_links[][2] = {
+	{ COMMANDS "/bin/apply_patch", "/usr/local/bin/apply_patch" },
+	{ COMMANDS "/bin/applypatch", "/usr/local/bin/applypatch" },
+};
 
 static int attach(int mnt, const char *at, struct gb_err *err)
 {
@@ -139,14 +146,39 @@ static int restrict_proc(struct gb_err *err)
 	return r;
 }
 
+/* This program under the name apply_patch, for models that call it from a shell. It lies in
+ * /run; a link in /usr/local/bin leads there, since login shells set a PATH of their own. An
+ * image that has such a command keeps it; a root that is read-only has none. */
+static int add_commands(int self, struct gb_err *err)
+{
+	gb_auto_fd fd = -1;
+	int r;
+
+	if (mkdir(COMMANDS, 0755) < 0 || mkdir(COMMANDS "/bin", 0755) < 0)
+		return gb_fail_sys(err, errno, "cannot make '" COMMANDS "/bin'");
+	fd = open(COMMANDS "/bin/apply_patch", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+	if (fd < 0)
+		return gb_fail_sys(err, errno, "cannot make a command");
+	r = attach(self, COMMANDS "/bin/apply_patch", err);
+	if (r == 0 && symlink("apply_patch", COMMANDS "/bin/applypatch") < 0)
+		return gb_fail_sys(err, errno, "cannot make a command");
+	for (size_t i = 0; r == 0 && i < GB_ARRAY_SIZE(command_links); i++)
+		if (symlink(command_links[i][0], command_links[i][1]) < 0)
+			gb_log(GB_LOG_DEBUG, "no link '%s'", command_links[i][1]);
+	return r;
+}
+
 static int world_mounts(const struct gb_agent *a, struct gb_err *err)
 {
 	static const char *const dev[] = { "mode=755", "size=64k", NULL };
 	static const char *const shm[] = { "mode=1777", NULL };
 	static const char *const run[] = { "mode=755", "size=25%", NULL };
 	const unsigned quiet = GB_MNT_NOSUID | GB_MNT_NODEV;
-	int r = enter_root(err);
+	gb_auto_fd self = -1;
+	int r = gb_mnt_clone(AT_FDCWD, GB_SELF_PATH, GB_MNT_RDONLY | quiet, &self, err);
 
+	if (r == 0)
+		r = enter_root(err);
 	if (r == 0)
 		r = mount_at("proc", "/proc", NULL, quiet | GB_MNT_NOEXEC, err);
 	if (r == 0)
@@ -161,6 +193,8 @@ static int world_mounts(const struct gb_agent *a, struct gb_err *err)
 		r = mount_at("tmpfs", "/dev/shm", shm, quiet, err);
 	if (r == 0)
 		r = mount_at("tmpfs", "/run", run, quiet, err);
+	if (r == 0)
+		r = add_commands(self, err);
 	if (r == 0 && mkdir("/run/lock", 01777) == 0)
 		chmod("/run/lock", 01777);
 	return r == 0 ? restrict_proc(err) : r;
