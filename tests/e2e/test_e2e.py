@@ -205,7 +205,8 @@ class Pi(Client):
         self.model = Model(steps)
         agent = os.path.join(self.dir, "agent")
         os.mkdir(agent)
-        env = self.environment(PI_CODING_AGENT_DIR=agent, PI_OFFLINE="1", PI_TELEMETRY="0")
+        env = self.environment(PI_CODING_AGENT_DIR=agent, PI_OFFLINE="1", PI_TELEMETRY="0",
+                               NODE_DISABLE_COMPILE_CACHE="1")  # it would leave its files
         with open(os.path.join(agent, "models.json"), "w") as f:
             json.dump({"providers": {"fake": {"baseUrl": self.model.url, "apiKey": "none",
                                               "api": "openai-completions",
