@@ -22,6 +22,7 @@ class Pty:
         self.fd = master
         self.output = b""
         self.resize(rows, cols)
+        self.mode = termios.tcgetattr(master)
 
         def controlling():
             os.setsid()
@@ -365,9 +366,8 @@ class Terminal(lib.MachineTest):
     def test_our_terminal_is_as_before(self):
         t = Pty(self.home, ["exec", "-t", "m", "--", "true"])
         self.addCleanup(t.close)
-        before = termios.tcgetattr(t.fd)
         t.wait()
-        self.assertEqual(termios.tcgetattr(t.fd), before)
+        self.assertEqual(termios.tcgetattr(t.fd), t.mode)
 
 
 class OneShot(lib.MachineTest):
