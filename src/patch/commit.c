@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_TRIES 100
+#define NAME_TRIES 100 /* names tried for a new file beside another */
 
 enum deed { MADE_FILE, MADE_FOLDER, LINKED, RENAMED };
 

@@ -28,15 +28,12 @@
 
 #include "base/buf.h"
 
-#define GB_PATCH_TEXT_MAX ((size_t)8 << 20) /* bytes of a patch */
-#define GB_PATCH_LINES_MAX                                                               \
-	((size_t)1 << 20)		 /* lines of a patch, and of a file to update */
-#define GB_PATCH_HUNKS_MAX ((size_t)256) /* files that a patch speaks of */
-#define GB_PATCH_FILE_MAX                                                                \
-	((size_t)32 << 20) /* bytes of a file to update, and of its new content */
-#define GB_PATCH_TOTAL_MAX ((size_t)128 << 20) /* bytes of all contents that are held */
-#define GB_PATCH_LOCK_MAX_MS                                                             \
-	UINT64_C(30000) /* waited for another patch of the workspace */
+#define GB_PATCH_TEXT_MAX    ((size_t)8 << 20)	 /* bytes of a patch */
+#define GB_PATCH_LINES_MAX   ((size_t)1 << 20)	 /* lines of a patch, and of an updated file */
+#define GB_PATCH_HUNKS_MAX   ((size_t)256)	 /* files that a patch speaks of */
+#define GB_PATCH_FILE_MAX    ((size_t)32 << 20)	 /* bytes of an updated file, old and new */
+#define GB_PATCH_TOTAL_MAX   ((size_t)128 << 20) /* bytes of all contents that are held */
+#define GB_PATCH_LOCK_MAX_MS UINT64_C(30000)	 /* waited for another patch */
 
 enum gb_patch_fault {
 	GB_PATCH_FINE,
@@ -44,17 +41,15 @@ enum gb_patch_fault {
 	GB_PATCH_BAD_HUNK,  /* malformed at report.line */
 	GB_PATCH_NO_HUNKS,
 	GB_PATCH_MISMATCH, /* a file is not as the patch says */
-	GB_PATCH_REFUSED, /* a path leads outside, is no regular file, or is over a cap */
-	GB_PATCH_IO,	  /* the system refused; nothing has changed */
-	GB_PATCH_TORN,	  /* the system refused, and taking back failed too; the text says
-			     what changed */
+	GB_PATCH_REFUSED,  /* leads outside, is no regular file, or is over a cap */
+	GB_PATCH_IO,	   /* the system refused; nothing has changed */
+	GB_PATCH_TORN,	   /* it refused taking back too: the text says what changed */
 };
 
 /* Why it failed, without prefix or line number; see gb_patch_explain. */
 struct gb_patch_report {
 	enum gb_patch_fault fault;
-	size_t line; /* of the patch, from 1; the begin marker's is 1; 0 where there is
-			none */
+	size_t line; /* of the patch; the begin marker's is 1; 0 where there is none */
 	struct gb_buf text;
 };
 void gb_patch_report_init(struct gb_patch_report *r);
@@ -71,11 +66,9 @@ GB_DEFINE_CLEANUP(gb_patch)
 
 struct gb_patch_where {
 	int root;	       /* the workspace's folder; borrowed for the plan's life */
-	const char *root_path; /* its absolute path, for absolute paths below it and for
-				  messages */
-	const char
-		*cwd; /* where relative paths start: below root_path, or relative to it */
-	bool allow_outside; /* paths may leave the workspace */
+	const char *root_path; /* its absolute path, for messages and paths below it */
+	const char *cwd;       /* relative paths start there; itself relative or below root_path */
+	bool allow_outside;    /* paths may leave the workspace */
 };
 
 struct gb_patch_plan;

@@ -13,9 +13,8 @@
 
 #include <sys/stat.h>
 
-#define GB_PATCH_PATH_MAX                                                                \
-	((size_t)4095)	      /* bytes of a path, and of one with its links expanded */
-#define GB_PATCH_LINKS_MAX 40 /* links on the way, as the kernel has it */
+#define GB_PATCH_PATH_MAX  ((size_t)4095) /* bytes of a path, its links expanded or not */
+#define GB_PATCH_LINKS_MAX 40		  /* links on the way, as the kernel has it */
 
 struct gb_patch_space {
 	int root;	       /* borrowed */

@@ -9,10 +9,9 @@
 #define GB_PATCH_NAME_BYTES 48
 
 struct gb_patch_file {
-	struct gb_patch_place
-		place; /* owned; a link only when it is to be removed itself */
-	char *shown;   /* owned: absolute, as the patch named it first */
-	bool present;  /* at the end */
+	struct gb_patch_place place; /* owned; a link only if it is to be removed itself */
+	char *shown;		     /* owned: absolute, as the patch named it first */
+	bool present;		     /* at the end */
 	/* Where the bytes come from: unchanged from what a file (this or one that is
 	 * renamed) has on the disk, or data if it is NULL. */
 	struct gb_patch_file *origin; /* borrowed */

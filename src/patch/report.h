@@ -5,8 +5,7 @@
 #include "patch/patch.h"
 #include "patch/text.h"
 
-#define GB_PATCH_QUOTE_MAX                                                               \
-	((size_t)8 << 10) /* bytes of a line or block of a patch that are quoted */
+#define GB_PATCH_QUOTE_MAX  ((size_t)8 << 10)  /* bytes that are quoted of a patch */
 #define GB_PATCH_REPORT_MAX ((size_t)64 << 10) /* bytes of a report */
 
 int gb_patch_fail(struct gb_patch_report *r, struct gb_err *err,
