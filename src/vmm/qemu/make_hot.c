@@ -101,11 +101,14 @@ static int note_pages(int pagemap, uint64_t from, uint64_t pages, bool write,
 
 static int look(const struct gb_making *m, pid_t pid, struct hot *h, struct gb_err *err)
 {
-	gb_auto_free char *memory = gb_path_join(m->place.path, "memory");
+	gb_auto_free char *given = gb_path_join(m->place.path, "memory");
+	/* the kernel names files without the links that led to them */
+	gb_auto_free char *memory = given ? realpath(given, NULL) : NULL;
 	gb_auto_fd pagemap = -1;
 	uint64_t from, pages;
 	char path[64];
-	int r = memory ? find_mapping(pid, memory, &from, &pages, err) : gb_nomem(err);
+	int r = memory ? find_mapping(pid, memory, &from, &pages, err)
+		       : gb_fail_sys(err, errno, "cannot find the template's memory");
 
 	if (r < 0)
 		return r;
