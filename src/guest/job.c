@@ -257,9 +257,15 @@ static void close_out(struct gb_agent *a, struct gb_job *j, struct gb_out *o)
 	o->eof_sent = true;
 }
 
+/* Of a file that is read its facts go first; one that could not be opened has none. */
+static bool waits_for_facts(const struct gb_job *j)
+{
+	return j->kind == GB_JOB_OWN && j->frame == GB_FRAME_FILE_READ && !j->told && !j->reaped;
+}
+
 static bool out_movable(const struct gb_agent *a, const struct gb_job *j, const struct gb_out *o)
 {
-	return j->state != GB_JOB_STARTING && o->w.fd >= 0 && o->w.in && o->flow.credit &&
+	return !waits_for_facts(j) && j->state != GB_JOB_STARTING && o->w.fd >= 0 && o->w.in && o->flow.credit &&
 		!j->cancelled && gb_ctl_has_room(&a->ctl);
 }
 

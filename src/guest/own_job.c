@@ -111,6 +111,8 @@ static int spawn(struct gb_agent *a, struct gb_job *j, struct child *child,
 		c.stdio[0] = in;
 	if (out >= 0)
 		c.stdio[1] = out;
+	/* the end of a stream is told where there was one */
+	j->out[0].used &= j->frame != GB_FRAME_FILE_READ;
 	child->own.report = c.report;
 	j->begun = gb_now_ns();
 	return gb_child_start(a, &c, &j->pid, NULL, err);
@@ -244,6 +246,7 @@ void gb_own_turn(struct gb_agent *a, struct gb_job *j)
 		.mtime_ns = r->file_mtime_ns };
 	gb_msg_add_frame(&a->ctl.out, GB_FRAME_FILE_INFO, j->request, &gb_msg_file_info_desc, &m);
 	j->told = true;
+	j->out[0].used = true;
 }
 
 static void answer_patch(struct gb_agent *a, struct gb_job *j, bool good)

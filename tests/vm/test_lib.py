@@ -501,7 +501,7 @@ class Guest(LibraryTest):
     def test_invariant_20_two_at_the_same_time(self):
         self.own.sh("rm -f /tmp/a /tmp/b")
         q = [self.own.start("sh", "-c", "touch /tmp/%s; until [ -e /tmp/%s ]; do sleep 0.02; done"
-                            % pair) for pair in ("ab", "ba")]
+                            % tuple(pair)) for pair in ("ab", "ba")]
         for one in q:
             self.assertEqual(one.wait(20).exit().code, 0)
             one.free()
@@ -632,6 +632,11 @@ class Guest(LibraryTest):
         self.assertEqual(self.processes("7771"), 0)
         self.assertTrue(q.poll(10))
         q.free()
+        # their ends are still to be told
+        for session in self.own.sessions():
+            end = self.own.input(session, yield_ms=0).wait()
+            self.assertEqual(end.session().flags & 1, 1)
+            end.free()
         self.assertEqual(self.own.sessions(), [])
         self.assertEqual(self.own.sh("echo usable"), "usable\n")
 

@@ -150,6 +150,7 @@ class ImageTemplate(lib.MachineTest):
             f.write("#!/bin/sh\n[ ! -e %s/tmp/kill ] || kill -9 $PPID\nexec %s \"$@\"\n"
                     % (self.home.path, real))
         os.chmod(qemu, 0o755)
+        self.addCleanup(os.unlink, qemu)
         env = {"GLOVEBOX_QEMU": qemu}
         self.home.ok("run", "--rm", "--", "true", timeout=lib.START_S, env=env)
         with open(os.path.join(self.home.path, "tmp/kill"), "w"):
