@@ -154,7 +154,7 @@ struct glovebox_launch_options {
 	size_t share_count;
 	uint32_t cpus;         /* 0: 2 */
 	uint64_t memory_bytes; /* 0: 2 GiB */
-	uint64_t disk_bytes;   /* 0: 16 GiB; grows with what is written */
+	uint64_t disk_bytes;   /* 0: 20 GiB; grows with what is written */
 	const char *accel;     /* "auto", "kvm", "tcg"; NULL: auto */
 	uint32_t flags;        /* enum glovebox_launch_flag */
 	uint32_t start_deadline_ms; /* from call to ready, 0: 30,000. Parts that are made once

@@ -13,7 +13,7 @@
 #define DEFAULT_IMAGE  "default"
 #define DEFAULT_CPUS   2u
 #define DEFAULT_MEMORY (UINT64_C(2) << 30)
-#define DEFAULT_DISK   (UINT64_C(16) << 30)
+#define DEFAULT_DISK   (UINT64_C(20) << 30)
 #define KILL_MS        10000
 #define SECRETS_MAX    1024
 
