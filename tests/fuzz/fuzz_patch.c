@@ -34,9 +34,13 @@ static bool has_line(struct gb_span text, struct gb_span line)
 	unsigned eol;
 
 	gb_span_cut(&text, GB_SPAN("\xef\xbb\xbf"));
-	while (gb_span_line(&text, &one, &eol))
+	while (gb_span_line(&text, &one, &eol)) {
 		if (same_line(one, line))
 			return true;
+		/* the first line went, and the mark of the second is the text's now */
+		if (gb_span_cut(&one, GB_SPAN("\xef\xbb\xbf")) && same_line(one, line))
+			return true;
+	}
 	return false;
 }
 
