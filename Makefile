@@ -70,4 +70,4 @@ clean: ## remove the build folders
 	rm -rf build build-san build-fuzz build-clang build-cov
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
